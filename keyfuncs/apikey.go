@@ -12,31 +12,28 @@ import (
 	"github.com/sashlimit/sash/internal/token"
 )
 
-// apiKeyBytes is the number of bytes of the SHA-256 that a key holds. Only verified identities are counted, so that
-// only two identities that were both issued could collide. 128 bits rule this out at half the room in the store.
+// apiKeyBytes is the number of bytes of a SHA-256 in a key. Only verified identities are counted, so a collision takes
+// two issued ones. 128 bits rule it out, and take half of the memory of 256.
 const apiKeyBytes = 16
 
-// APIKey names the client by its API key: the value of the given header and the token of "Authorization: Bearer" (the
-// scheme in any case). If header is Authorization itself, only a Bearer token is taken. With [HeaderOnly],
+// APIKey names the client by its API key: the value of the given header, and the token of "Authorization: Bearer" (the
+// scheme in any case). If header is Authorization itself, only a Bearer token is an API key. With [HeaderOnly],
 // Authorization is not read.
 //
-// verify gets the request's context and the key that the client presented. It returns the identity behind it, such as
-// the id of its account, and an empty one, or [ErrNoKey], for a key that was not issued. The identity is counted, so
-// all spellings that verify admits have one count. verify must be what the application itself authenticates with. It
-// is asked on each request, by many goroutines at once and with the request's context: look in memory, or cache.
-// [KeyVerifier] makes it of a function that knows only yes and no. A key that verify does not know names no client, and
-// [First] goes on to the next function.
+// verify returns the identity of an API key, such as the id of its account, and "" or [ErrNoKey] for an unknown key.
+// [KeyVerifier] makes it from a function that reports whether a key was issued. The identity is counted, so all
+// spellings that verify accepts have one count; verify must be the function by which the application authenticates. It
+// is called for each request, with the request's context and by many goroutines at once, so it should look in memory. A
+// key that is unknown names no client, and [First] goes on to the next function.
 //
-// Guessing keys is not limited by the limit of the address that First goes on to: when that is spent, a wrong key is
-// answered with 429 and the right one with 200. Give [LimitFailures], or put a guard outside that counts every
-// request by its address.
+// The limit of an address that First goes on to does not limit guesses: when it is used up, a wrong key gets 429 and
+// the right one 200. Give [LimitFailures], or put a guard outside that counts every request by its address.
 //
-// A request names one client, or is refused with an error that matches [ErrBadRequest]: if the header or
-// Authorization comes in more than one line or has more than 8 KiB, if header and bearer are known keys of two
-// identities, or if a key that is not known could hide a known one from another parser, as "a, b" does. If one of
-// header and bearer is known and the other one is not, the known one counts. The error is an [*UnauthenticatedError],
-// so an ErrNoKey, if there is no API key, or if it is not known. If verify fails, the error wraps that of verify, and
-// its text does not repeat it.
+// The error is an [*UnauthenticatedError], which matches ErrNoKey, if the request has no API key or an unknown one. It
+// matches [ErrBadRequest] if the header or Authorization comes in more than one line or has more than 8 KiB, if header
+// and bearer are known keys of two identities, or if an unknown key could hide a known one from another parser, as
+// "a, b" does. If only one of header and bearer is known, it counts. If verify fails, the error wraps that of verify,
+// and its text does not repeat it.
 func APIKey(header string, verify func(context.Context, string) (string, error), options ...APIKeyOption) Func {
 	k := apiKeys{
 		header:        newHeader(mustHeaderName("APIKey", header)),
@@ -45,7 +42,7 @@ func APIKey(header string, verify func(context.Context, string) (string, error),
 	}
 	if verify == nil {
 		panic("sash: APIKey: verify is nil; " +
-			"give a func(ctx context.Context, presented string) (id string, err error) " +
+			"give a func(ctx context.Context, key string) (id string, err error) " +
 			"that returns the identity of an issued key: unverified, each invented key would get a count of its own")
 	}
 	for i, option := range options {
@@ -67,28 +64,28 @@ func APIKey(header string, verify func(context.Context, string) (string, error),
 	return k.key
 }
 
-// KeyVerifier makes of a function that reports whether a key was issued what [APIKey] asks. The text that the client
-// presented is then its identity, so known must report true for exactly one spelling of each key: compare bytes, not
-// letters in any case, and never take a JWT, whose signature can be written in several ways.
-func KeyVerifier(known func(context.Context, string) (bool, error)) func(context.Context, string) (string, error) {
-	if known == nil {
-		panic("sash: KeyVerifier: nil function; give a func(ctx context.Context, presented string) (bool, error) " +
+// KeyVerifier returns a verify function for [APIKey] from a function that reports whether a key was issued. The key
+// itself is the identity, so isIssued must report true for exactly one spelling of each key: compare bytes, not letters
+// in any case, and never use a JWT, whose signature has several spellings.
+func KeyVerifier(isIssued func(context.Context, string) (bool, error)) func(context.Context, string) (string, error) {
+	if isIssued == nil {
+		panic("sash: KeyVerifier: nil function; give a func(ctx context.Context, key string) (bool, error) " +
 			"that reports whether the key was issued")
 	}
-	return func(ctx context.Context, presented string) (string, error) {
-		if ok, err := known(ctx, presented); err != nil || !ok {
+	return func(ctx context.Context, key string) (string, error) {
+		if ok, err := isIssued(ctx, key); err != nil || !ok {
 			return "", err
 		}
-		return presented, nil
+		return key, nil
 	}
 }
 
 // APIKeyOption is an option of [APIKey].
 type APIKeyOption func(*apiKeys)
 
-// HeaderOnly has the key taken from the header alone, and Authorization not read: for applications in which a bearer
-// token is something else, such as a user's session. verify would be asked about each of them, and with
-// [LimitFailures] each would count as a failure.
+// HeaderOnly makes [APIKey] read the header alone, and not Authorization. It is for applications whose bearer tokens
+// are something else, such as a user's session: verify would be called for each token, and with [LimitFailures] each
+// would count as a failure.
 func HeaderOnly() APIKeyOption {
 	return func(k *apiKeys) { k.headerOnly = true }
 }
@@ -96,7 +93,7 @@ func HeaderOnly() APIKeyOption {
 // apiKeys holds the arguments of APIKey. It does not change after construction.
 type apiKeys struct {
 	header, authorization header
-	verify                func(ctx context.Context, presented string) (id string, err error)
+	verify                func(ctx context.Context, key string) (id string, err error)
 	headerOnly            bool
 	failures              *failures // nil: failures are not limited
 	missing, unknown      *UnauthenticatedError
@@ -107,17 +104,17 @@ const authorization = "Authorization"
 const (
 	errTwoKeys      badRequestError = "the API keys of two identities came together"
 	errMalformedKey badRequestError = "the API key is not known and is no visible ASCII without commas and blanks"
-	errTwoBearers   badRequestError = "the header Authorization holds several credentials, " +
+	errBearerList   badRequestError = "the header Authorization holds several credentials, " +
 		"or Bearer beside a character that is no blank of HTTP"
 )
 
 // key is the Func that APIKey returns.
 func (k *apiKeys) key(r *http.Request) (string, error) {
-	presented, err := k.presented(r)
+	keys, err := k.read(r)
 	if err != nil {
 		return "", err
 	}
-	if presented == [2]string{} {
+	if keys == [2]string{} {
 		return "", k.missing
 	}
 	address := ""
@@ -127,21 +124,21 @@ func (k *apiKeys) key(r *http.Request) (string, error) {
 		}
 	}
 	id := ""
-	for _, text := range presented {
-		if text == "" {
+	for _, key := range keys {
+		if key == "" {
 			continue
 		}
-		got, err := k.identify(r.Context(), address, text)
+		found, err := k.identity(r.Context(), address, key)
 		switch {
 		case err != nil:
 			return "", err
-		case got == "" && !isVisible(text):
+		case found == "" && !isVisible(key):
 			return "", errMalformedKey
-		case got == "":
-		case id != "" && got != id:
+		case found == "":
+		case id != "" && found != id:
 			return "", errTwoKeys
 		default:
-			id = got
+			id = found
 		}
 	}
 	if id == "" {
@@ -150,9 +147,9 @@ func (k *apiKeys) key(r *http.Request) (string, error) {
 	return APIKeyKey(id), nil
 }
 
-// presented returns the API keys of a request: from the header, and from the bearer token. A key is empty if the
-// request has none there; the second one is empty too if both are equal.
-func (k *apiKeys) presented(r *http.Request) (keys [2]string, err error) {
+// read returns the API keys of a request: that of the header, and the bearer token. A key is empty if the request has
+// none there; the second one is empty too if both are equal.
+func (k *apiKeys) read(r *http.Request) (keys [2]string, err error) {
 	if k.header.name != authorization {
 		if keys[0], err = k.header.value(r); err != nil {
 			return keys, err
@@ -166,8 +163,8 @@ func (k *apiKeys) presented(r *http.Request) (keys [2]string, err error) {
 		return keys, err
 	}
 	bearer, ok := cutBearer(value)
-	if !ok && holdsBearer(value) {
-		return keys, errTwoBearers
+	if !ok && hasBearer(value) {
+		return keys, errBearerList
 	}
 	if bearer != keys[0] {
 		keys[1] = bearer
@@ -175,18 +172,18 @@ func (k *apiKeys) presented(r *http.Request) (keys [2]string, err error) {
 	return keys, nil
 }
 
-// identify returns the identity of a key, or an empty one for an unknown key. With LimitFailures, it counts an
-// unknown key as a failure of address.
-func (k *apiKeys) identify(ctx context.Context, address, presented string) (id string, err error) {
+// identity returns the identity of a key, or "" for an unknown key. With LimitFailures, it counts an unknown key as a
+// failure of address.
+func (k *apiKeys) identity(ctx context.Context, address, key string) (id string, err error) {
 	if k.failures == nil {
-		return k.ask(ctx, presented)
+		return k.callVerify(ctx, key)
 	}
-	return k.failures.identify(ctx, address, func() (string, error) { return k.ask(ctx, presented) })
+	return k.failures.limit(ctx, address, func() (string, error) { return k.callVerify(ctx, key) })
 }
 
-// ask returns the answer of verify: an empty identity for an unknown key.
-func (k *apiKeys) ask(ctx context.Context, presented string) (id string, err error) {
-	switch id, err = k.verify(ctx, presented); {
+// callVerify calls verify, and returns "" without an error for an unknown key.
+func (k *apiKeys) callVerify(ctx context.Context, key string) (id string, err error) {
+	switch id, err = k.verify(ctx, key); {
 	case err == nil:
 		return id, nil
 	case errors.Is(err, ErrNoKey):
@@ -205,9 +202,9 @@ func cutBearer(value string) (token string, ok bool) {
 	return trim(value[len(scheme):]), true
 }
 
-// holdsBearer reports whether a parser may find a Bearer token where cutBearer found none: behind a comma, where a
-// proxy has folded two lines into one, or beside a blank of Unicode, which strings.Fields takes for a blank.
-func holdsBearer(value string) bool {
+// hasBearer reports whether another parser may find a Bearer token in a value without one for cutBearer: after a comma
+// of a proxy that joins lines, or beside a space of Unicode, at which strings.Fields splits.
+func hasBearer(value string) bool {
 	const scheme = "Bearer"
 	for found := true; found; {
 		var credential string
@@ -231,8 +228,8 @@ func isVisible(s string) bool {
 	return true
 }
 
-// APIKeyKey returns the key under which [APIKey] counts an identity, for Reset, Usage and logs: apikey: and the
-// first 128 bits of the SHA-256 of the identity in hex. With [KeyVerifier], the identity is the API key.
+// APIKeyKey returns the key under which [APIKey] counts an identity, for Reset, Usage and logs: "apikey:" and the first
+// 128 bits of the SHA-256 of the identity in hex. With [KeyVerifier], the identity is the API key.
 func APIKeyKey(id string) string {
 	const prefix = "apikey:"
 	sum := sha256.Sum256([]byte(id))
@@ -242,7 +239,7 @@ func APIKeyKey(id string) string {
 	return string(buf[:])
 }
 
-// verifyError wraps the error of a verifier without showing its text.
+// verifyError wraps the error of verify and hides its text.
 type verifyError struct{ err error }
 
 func (e *verifyError) Error() string { return "sash: the API key could not be verified" }

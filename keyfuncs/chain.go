@@ -8,16 +8,16 @@ import (
 
 const xForwardedFor = "X-Forwarded-For"
 
-// client returns the address of the client from the header of a trusted peer. If the header cannot be believed, it
-// returns the reason, else an empty one.
+// client returns the address of the client from the header of a trusted peer, or the reason why the header cannot be
+// trusted.
 func (c *ipConfig) client(r *http.Request) (client netip.Addr, reason string) {
 	if c.header != "" {
-		return single(r.Header[c.header])
+		return parseSingle(r.Header[c.header])
 	}
 	return c.walk(list{lines: r.Header[xForwardedFor]})
 }
 
-// The reasons for OnUntrusted.
+// Reasons for OnUntrusted.
 const (
 	missing   = "missing"
 	malformed = "malformed"
@@ -26,15 +26,15 @@ const (
 	tooLong   = "too_long"
 )
 
-// A request's header is read from its end until the client is found or one of these bounds is reached. Chains of
-// proxies are shorter by far. Without a bound, a client could make each request cost milliseconds.
+// Bounds of a header, which is read from its end. Chains of proxies are far shorter, but without bounds a client could
+// make each request cost milliseconds.
 const (
 	maxElements = 100
-	maxChain    = maxValue // bytes, with the commas
+	maxChain    = maxValue // bytes, including commas
 )
 
-// single returns the address in a header that must hold exactly one.
-func single(lines []string) (addr netip.Addr, reason string) {
+// parseSingle returns the address in a header that must hold exactly one.
+func parseSingle(lines []string) (addr netip.Addr, reason string) {
 	switch {
 	case len(lines) == 0:
 		return netip.Addr{}, missing
@@ -52,20 +52,20 @@ func single(lines []string) (addr netip.Addr, reason string) {
 	return addr.WithZone(""), ""
 }
 
-// walk goes from the end of the list past the trusted proxies to the client. Each element was appended by the hop
-// after it, so an element may be read only if all hops after it are trusted.
+// walk returns the address of the client: it goes from the end of the list past the trusted proxies. Each element was
+// appended by the hop after it, so an element counts only if all hops after it are trusted.
 func (c *ipConfig) walk(l list) (addr netip.Addr, reason string) {
 	for hop := 1; ; hop++ {
-		element, ok := l.last()
+		element, ok := l.next()
 		switch {
 		case l.tooLong, ok && hop > maxElements:
 			return netip.Addr{}, tooLong
 		case !ok && hop == 1:
 			return netip.Addr{}, missing
-		case !ok && !c.proxiesGiven && c.hops > 0:
+		case !ok && !c.hasProxies && c.hops > 0:
 			return netip.Addr{}, tooShort
 		case !ok:
-			return addr, "" // all elements are trusted proxies: the first one is the client
+			return addr, "" // all elements are trusted: the first one is the client
 		}
 		if addr, ok = parseNode(trim(element)); !ok {
 			return netip.Addr{}, malformed
@@ -74,7 +74,7 @@ func (c *ipConfig) walk(l list) (addr netip.Addr, reason string) {
 		switch {
 		case hop == c.hops:
 			return addr, ""
-		case c.proxiesGiven || c.hops == 0:
+		case c.hasProxies || c.hops == 0:
 			if !c.trusted.contains(addr) {
 				return addr, ""
 			}
@@ -82,43 +82,41 @@ func (c *ipConfig) walk(l list) (addr netip.Addr, reason string) {
 	}
 }
 
-// list gives the elements of a header that is a comma-separated list, the last one first. It keeps its place in the
-// text and copies nothing.
+// list iterates over a comma-separated list in a header, from its end and without a copy.
 type list struct {
-	lines   []string // the lines that were not begun yet
-	line    string   // the rest of the line that was begun
-	begun   bool     // whether line is valid
-	taken   int      // the bytes of the elements taken off, with a comma for each
-	tooLong bool     // the last element reaches beyond maxChain
+	lines   []string // the lines before the current one
+	line    string   // the rest of the current line
+	hasLine bool     // whether there is a current line
+	size    int      // bytes of the elements so far, with a comma for each
+	tooLong bool     // the next element exceeds maxChain
 }
 
-// last takes off the last element and returns it. ok is false if no element is left, or if the element is too long.
-// An empty line has one empty element.
+// next returns the next element from the end. ok is false if there is none, or if the element is too long. An empty
+// line has one empty element.
 //
-// An element may have as many bytes as are left of maxChain, less one for the comma before it. The text before an
-// element, which the client may have written, does not decide whether the element is too long, whether there is such
-// a text or not.
-func (l *list) last() (element string, ok bool) {
-	if !l.begun {
+// The rest of maxChain, less one byte for a comma, bounds an element. Whether an element is too long does not depend on
+// the text before it, which the client may have written.
+func (l *list) next() (element string, ok bool) {
+	if !l.hasLine {
 		if len(l.lines) == 0 {
 			return "", false
 		}
 		n := len(l.lines) - 1
-		l.line, l.lines, l.begun = l.lines[n], l.lines[:n], true
+		l.line, l.lines, l.hasLine = l.lines[n], l.lines[:n], true
 	}
-	left := maxChain - l.taken
-	start := max(0, len(l.line)-left)
+	rest := maxChain - l.size
+	start := max(0, len(l.line)-rest)
 	comma := strings.LastIndexByte(l.line[start:], ',')
 	switch {
 	case comma >= 0:
 		comma += start
 		element, l.line = l.line[comma+1:], l.line[:comma]
-	case len(l.line) >= left:
+	case len(l.line) >= rest:
 		l.tooLong = true
 		return "", false
 	default:
-		element, l.line, l.begun = l.line, "", false
+		element, l.line, l.hasLine = l.line, "", false
 	}
-	l.taken += len(element) + 1
+	l.size += len(element) + 1
 	return element, true
 }

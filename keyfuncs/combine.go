@@ -15,13 +15,13 @@ import (
 //	ip := keyfuncs.RemoteIP
 //	keyfuncs.First(keyfuncs.APIKey("X-API-Key", identify, keyfuncs.LimitFailures(failures, ip)), ip)
 //
-// It goes on to the next function only on [ErrNoKey], or on an empty key. Any other error ends it and is returned: a
-// client whose name cannot be found out just now is not a client without a name, and neither is one that gives two
-// names ([ErrBadRequest]). If no function names the client, the error matches ErrNoKey. It is that of the last
-// function, and the first [*UnauthenticatedError] too, so that a missing API key is answered with 401.
+// It goes on to the next function only after [ErrNoKey] or an empty key, and returns any other error: a failed look-up,
+// or a request with two names ([ErrBadRequest]), is not a client without a name. If no function names the client, the
+// error matches ErrNoKey. It is that of the last function, and the first [*UnauthenticatedError] too, so that a missing
+// API key gets 401.
 //
-// A client that can leave out the first name can choose to be counted under the second, so let each function after
-// the first be at least as hard to forge.
+// A client that leaves out the first name is counted under the second. So each function after the first should be at
+// least as hard to forge.
 func First(funcs ...Func) Func {
 	funcs = mustFuncs("First", funcs)
 	return func(r *http.Request) (string, error) {
@@ -29,7 +29,7 @@ func First(funcs ...Func) Func {
 		var err error
 		var unauthenticated *UnauthenticatedError
 		for _, f := range funcs {
-			key, err = named(f, r)
+			key, err = keyOf(f, r)
 			if err == nil || !errors.Is(err, ErrNoKey) {
 				return key, err
 			}
@@ -44,21 +44,20 @@ func First(funcs ...Func) Func {
 	}
 }
 
-// Join names the client by all of the functions together, to count a user on each address for example:
+// Join names the client by the keys of all functions, for example to count a user on each address:
 //
 //	keyfuncs.Join(keyfuncs.UserID(user), keyfuncs.RemoteIP)
 //
-// The key is join: and the parts with a | between them, join:user:42|ip:198.51.100.7; see [JoinKeys]. Two different
-// lists of parts never give the same key, whatever bytes they hold, and no other function of this package gives such
-// a key. The error is that of the first function that fails; it matches [ErrNoKey] also if a function gives an empty
-// key.
+// The key is "join:" and the keys with a | between them, join:user:42|ip:198.51.100.7; see [JoinKeys]. Different lists
+// of keys never have the same joined key, and no other function of this package returns such a key. The error is that
+// of the first function that fails; for an empty key it matches [ErrNoKey].
 func Join(funcs ...Func) Func {
 	funcs = mustFuncs("Join", funcs)
 	return func(r *http.Request) (string, error) {
 		var buf [4]string
 		parts := buf[:0]
 		for _, f := range funcs {
-			part, err := named(f, r)
+			part, err := keyOf(f, r)
 			if err != nil {
 				return "", err
 			}
@@ -68,10 +67,10 @@ func Join(funcs ...Func) Func {
 	}
 }
 
-// JoinKeys returns the key that [Join] makes of the keys of its functions, for Reset and Usage. A backslash stands
-// before each | and each backslash inside a part.
+// JoinKeys returns the key that [Join] makes from the keys of its functions, for Reset and Usage. A backslash precedes
+// each | and each backslash of a part.
 func JoinKeys(parts ...string) string {
-	// Without the prefix, a header's value with a | in it could pass for a joined key where First has both.
+	// Without the prefix, a header's value with a | could be taken for a joined key by a First of both.
 	const prefix = "join:"
 	size := len(prefix) + len(parts)
 	for _, part := range parts {
@@ -91,8 +90,8 @@ func JoinKeys(parts ...string) string {
 
 var escape = strings.NewReplacer(`|`, `\|`, `\`, `\\`)
 
-// named returns the key of f. It turns an empty key into ErrNoKey, and drops a key that comes with an error.
-func named(f Func, r *http.Request) (string, error) {
+// keyOf returns the key of f for the request, or ErrNoKey for an empty key.
+func keyOf(f Func, r *http.Request) (string, error) {
 	key, err := f(r)
 	if err != nil {
 		return "", err
@@ -103,8 +102,7 @@ func named(f Func, r *http.Request) (string, error) {
 	return key, nil
 }
 
-// mustFuncs returns a copy of funcs, so that the caller may change its slice later. It panics unless there is a
-// function and none is nil.
+// mustFuncs returns a copy of funcs, so that the caller may change its slice. It panics if funcs is empty or has a nil.
 func mustFuncs(caller string, funcs []Func) []Func {
 	if len(funcs) == 0 {
 		panic("sash: " + caller + ": no functions; give at least one, such as keyfuncs.RemoteIP")
@@ -118,5 +116,6 @@ func mustFuncs(caller string, funcs []Func) []Func {
 	return slices.Clone(funcs)
 }
 
-// AllClients is a key function that gives all requests the same key, "all-clients": for a limit that all clients share.
+// AllClients is a key function that returns the key "all-clients" for every request, for a limit that all clients
+// share.
 func AllClients(*http.Request) (string, error) { return "all-clients", nil }

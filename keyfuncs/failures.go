@@ -9,26 +9,26 @@ import (
 	"github.com/sashlimit/sash/internal/inflight"
 )
 
-// LimitFailures limits how many unknown keys [APIKey] asks verify about, per address, so that keys cannot be guessed:
+// LimitFailures limits the unknown keys of an address that [APIKey] verifies, so that keys cannot be guessed:
 //
 //	failures := core.Must(limiter.Rule("apikey-failures", core.PerMinute(10).Named("apikey-failures")))
 //	keyfuncs.APIKey("X-API-Key", verify, keyfuncs.LimitFailures(failures, keyfuncs.RemoteIP))
 //
-// The limiter needs a name or rule of its own, and a limit with a name that clients can tell from others. address
-// names where a request comes from, and must be as hard to forge as [RemoteIP] or [IP].
+// The limiter needs a name or rule of its own, and a limit with a name that clients can tell from others. address is a
+// key function for the address of a request, and must be as hard to forge as [RemoteIP] or [IP].
 //
-// A unit of the address is reserved for each key before verify is asked, and given back unless the key is unknown:
-// for a known key, for an error of verify other than [ErrNoKey], and for a panic. So the limit holds for guesses in
-// parallel and in several processes.
+// Each key reserves a unit of its address before verify is called. The unit is given back unless the key is unknown:
+// for a known key, for an error of verify other than [ErrNoKey], and after a panic. So the limit holds for parallel
+// guesses, and for several processes.
 //
-// An address whose failures are spent is refused for every key, known or not: else the answer would tell a right
-// guess from a wrong one. The error is a [*RefusedError], which package nethttp answers with 429. Where verifications
-// under way in this process have the rest of the limit, a request waits for its turn until its context ends, so give
-// verify a timeout. Where the store fails, the limiter's policy decides: core.FailOpen asks verify,
-// core.FailClosed refuses with 503.
+// An address without remaining units is refused for every key, known or not: another answer would confirm a right
+// guess. The error is a [*RefusedError], which package nethttp answers with 429. If verifications in flight in this
+// process hold the rest of the limit, a request waits for them until its context ends, so give verify a timeout. While
+// the store fails, the limiter's policy decides: core.FailOpen calls verify, core.FailClosed refuses with
+// 503.
 //
-// Each key costs two round trips of the store: a memstore spares them, and counts for its process alone. The observer
-// hears of refusals, and of each other key as a Peek. The error matches [ErrBadRequest] if address gives no name.
+// Each key costs two round trips to the store; a memstore has none, and counts for its process alone. The observer gets
+// refusals, and each other key as a Peek. The error matches [ErrBadRequest] if address returns no key.
 func LimitFailures(limiter *core.Limiter, address Func) APIKeyOption {
 	if limiter == nil || len(limiter.Limits()) == 0 {
 		panic("sash: LimitFailures: the limiter is nil, the zero Limiter or one without limits; " +
@@ -48,17 +48,17 @@ type failures struct {
 	inflight inflight.Set
 }
 
-// addressOf returns the name of the request's address.
+// addressOf returns the key of the request's address.
 func (f *failures) addressOf(r *http.Request) (string, error) {
-	address, err := named(f.address, r)
+	address, err := keyOf(f.address, r)
 	if errors.Is(err, ErrNoKey) {
 		return "", badRequestError("failed API keys are counted by address, and the request has none: " + err.Error())
 	}
 	return address, err
 }
 
-// identify is [apiKeys.ask] with a unit of the request's address, which stays counted if the key is unknown.
-func (f *failures) identify(ctx context.Context, address string, ask func() (string, error)) (id string, err error) {
+// limit calls verify with a reserved unit of the address, which stays counted if the key is unknown.
+func (f *failures) limit(ctx context.Context, address string, verify func() (string, error)) (id string, err error) {
 	r := f.inflight.Reserve(ctx, f.limiter, core.Request{Key: address, Cost: 1, Unreported: true})
 	if !r.Decision.Allowed {
 		return "", &RefusedError{r.Decision}
@@ -70,7 +70,7 @@ func (f *failures) identify(ctx context.Context, address string, ask func() (str
 		}
 		f.inflight.Done(address, !unknown)
 	}()
-	id, err = ask()
+	id, err = verify()
 	unknown = id == "" && err == nil
 	return id, err
 }

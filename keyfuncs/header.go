@@ -8,20 +8,19 @@ import (
 	"github.com/sashlimit/sash/internal/token"
 )
 
-// maxValue is the length in bytes of the longest value of a header that is accepted. Proxies accept header lines of 4
-// to 8 KiB unless they are told otherwise.
+// maxValue is the maximum length of a header's value in bytes. By default, proxies accept header lines of 4 to 8 KiB.
 const maxValue = 8 << 10
 
-// Header names the client by the value of a request header. The key is header:x-tenant:acme, with the header's name
-// in lower case and the value as it came, without the blanks around it.
+// Header names the client by the value of a request header. The key is header:x-tenant:acme, with the header's name in
+// lower case and the value without the blanks around it.
 //
-// A client that can choose the value chooses its count, and can take a fresh one for each request: use Header only
-// for what a gateway in front sets or has verified. The gateway must replace what clients send, and not append to it.
-// The value goes into the store as it is; for a secret use [APIKey].
+// A client that can choose the value can get a new count for each request: use Header only for a value that a gateway
+// in front sets or has verified. The gateway must replace the header of the client, and not append to it. The value
+// goes into the store as it is; for a secret use [APIKey].
 //
-// The error matches [ErrNoKey] if the header is missing or blank. It matches [ErrBadRequest] if the header came in
-// more than one line, of which one may be the client's, or if its value has more than 8 KiB. Header panics if the
-// name cannot be that of a header, or is Host, Transfer-Encoding or Trailer, which net/http takes out of the header.
+// The error matches [ErrNoKey] if the header is missing or blank. It matches [ErrBadRequest] if the header comes in
+// more than one line, since one may be the client's, or if its value has more than 8 KiB. Header panics on an invalid
+// name, and on Host, Transfer-Encoding and Trailer, which net/http removes from the header.
 func Header(name string) Func {
 	name = mustHeaderName("Header", name)
 	prefix := headerPrefix(name)
@@ -38,22 +37,21 @@ func Header(name string) Func {
 	}
 }
 
-// HeaderKey returns the key under which [Header] counts the value of the header with the given name, for Reset and
-// Usage: header:x-tenant:acme. It returns "" if Header gives no such key: for a blank value, one of more than 8 KiB,
-// or a name that is not a header's.
+// HeaderKey returns the key under which [Header] counts a value of the header with the given name, for Reset and Usage:
+// header:x-tenant:acme. It returns "" where Header has no key: for a blank value, one of more than 8 KiB, and an
+// invalid name.
 func HeaderKey(name, value string) string {
 	value = trim(value)
-	if !token.IsValid(name) || takenOut[http.CanonicalHeaderKey(name)] != "" || value == "" || len(value) > maxValue {
+	if !token.IsValid(name) || removed[http.CanonicalHeaderKey(name)] != "" || value == "" || len(value) > maxValue {
 		return ""
 	}
 	return headerPrefix(name) + value
 }
 
-// headerPrefix returns the part of a key of Header before the value.
+// headerPrefix returns the prefix of a key of Header.
 func headerPrefix(name string) string { return "header:" + strings.ToLower(name) + ":" }
 
-// header reads a header that must not be repeated. Its errors are made in advance, so that a request that goes on to
-// the next function allocates nothing for them.
+// header reads a header that must not be repeated. It holds its errors, so that a request allocates none.
 type header struct {
 	name                       string // canonical
 	missing, repeated, tooLong error
@@ -69,7 +67,7 @@ func newHeader(canonicalName string) header {
 	}
 }
 
-// value returns the value without the blanks around it, empty if the header is missing or blank.
+// value returns the value without the blanks around it, or "" if the header is missing or blank.
 func (h *header) value(r *http.Request) (string, error) {
 	lines := r.Header[h.name]
 	switch {
@@ -89,8 +87,8 @@ const blanks = " \t"
 // trim removes the blanks from both ends of a value.
 func trim(s string) string { return strings.Trim(s, blanks) }
 
-// mustHeaderName returns the name in the form in which net/http stores it. It panics if the name cannot be that of a
-// header.
+// mustHeaderName returns the canonical form of a header's name. It panics if the name is invalid or removed by
+// net/http.
 func mustHeaderName(caller, name string) string {
 	if name == "" {
 		panic("sash: " + caller + ": empty header name; give one such as X-Tenant-Id")
@@ -100,12 +98,12 @@ func mustHeaderName(caller, name string) string {
 			caller, name))
 	}
 	name = http.CanonicalHeaderKey(name)
-	if field := takenOut[name]; field != "" {
-		panic("sash: " + caller + ": net/http takes " + name + " out of the headers; read Request." + field +
+	if field := removed[name]; field != "" {
+		panic("sash: " + caller + ": net/http removes " + name + " from the headers; read Request." + field +
 			" in a function of your own")
 	}
 	return name
 }
 
-// takenOut holds the headers that no request has in Request.Header, and the fields of Request that have them.
-var takenOut = map[string]string{"Host": "Host", "Transfer-Encoding": "TransferEncoding", "Trailer": "Trailer"}
+// removed maps the headers that net/http removes from Request.Header to the fields of Request with their values.
+var removed = map[string]string{"Host": "Host", "Transfer-Encoding": "TransferEncoding", "Trailer": "Trailer"}

@@ -9,26 +9,26 @@ import (
 	"strings"
 )
 
-// IP returns a function that names the client by its IP address where requests come through reverse proxies or load
-// balancers. The proxies that the options name are believed about the client that they pass on, and no other peer is.
-// The keys are those of [RemoteIP]; without options IP does what RemoteIP does.
+// IP returns a function that names the client by its IP address behind reverse proxies or load balancers. The options
+// say which proxies are trusted to report the client's address; no other peer is. The keys are those of [RemoteIP], and
+// without options IP does the same as RemoteIP.
 //
-// X-Forwarded-For is a list to which each proxy appends the address that it was called from. What stands before is
-// the client's text, so IP reads the list from its end, past the trusted proxies, to the first other address: the
-// client. If all are trusted, it is the first of the list. docs/proxies.md has the options for nginx, the clouds and
-// the CDNs, and a check with curl.
+// X-Forwarded-For is a list to which each proxy appends the address of its peer, after any text of the client. So IP
+// reads the list from its end, past the trusted proxies, to the first other address, the client. If all are trusted,
+// the client is the first of the list. docs/proxies.md has the options for nginx, the clouds and the CDNs, and a check
+// with curl.
 //
-// If a trusted proxy sent no header, or the entry that counts is not an IP address, the walk ends there and does not
-// go on to what the client may have written. The client is then named by the peer: all such requests share the count
-// of their proxy, or have the key ip:unix. [OnUntrusted] is called for each.
+// If a trusted proxy sends no header, or the entry that counts is not an IP address, IP does not go on to text that the
+// client may have written. It names the client by the peer: all such requests share the count of their proxy, or have
+// the key ip:unix. [OnUntrusted] is called for each.
 //
-// Entries may have a port. Zones in headers are ignored, being of another host. Of a header the last 8 KiB and the
-// last 100 entries are looked at. The error matches [ErrNoKey]: the peer has no IP address. IP panics if an option is
-// wrong or contradicts another one; of an option with one value, the last one counts.
+// Entries may have a port. Zones in headers are ignored, since they belong to another host. IP reads the last 8 KiB and
+// the last 100 entries of a header. The error matches [ErrNoKey] if the peer has no IP address. IP panics if an option
+// is wrong or contradicts another one. If an option with one value is repeated, the last one counts.
 func IP(options ...IPOption) Func { return newIPConfig("IP", options).key }
 
-// Addr returns a function that finds the client's address by the same rules as [IP] with the same options: to exempt
-// networks by nethttp.Skip, or to shut them out, and for logs:
+// Addr returns a function that returns the client's address as [IP] with the same options finds it, to exempt or block
+// networks, and for logs:
 //
 //	addr, office := keyfuncs.Addr(), netip.MustParsePrefix("198.51.100.0/24")
 //	nethttp.Skip(func(r *http.Request) bool {
@@ -36,11 +36,11 @@ func IP(options ...IPOption) Func { return newIPConfig("IP", options).key }
 //		return err == nil && office.Contains(a)
 //	})
 //
-// IPv4-mapped IPv6 comes out as IPv4, and an address of NAT64 as it is. The address of a peer may have a zone, which
-// no prefix contains: a.WithZone("") is without. [IPv6Prefix] changes nothing.
+// IPv4-mapped IPv6 becomes IPv4, and an address of NAT64 stays as it is. The address of a peer may have a zone, and no
+// prefix contains such an address: use a.WithZone(""). [IPv6Prefix] has no effect.
 //
-// The error matches [ErrNoKey] where IP names no client, and also where it names the proxy, because the header cannot
-// be believed: so a list that holds the proxies exempts none of these requests. [OnUntrusted] is called for them too.
+// The error matches [ErrNoKey] if IP names no client, and also if IP names the proxy because the header cannot be
+// trusted, so that a list with the proxies exempts none of these requests. [OnUntrusted] is called for them too.
 func Addr(options ...IPOption) func(*http.Request) (netip.Addr, error) {
 	c := newIPConfig("Addr", options)
 	return func(r *http.Request) (netip.Addr, error) {
@@ -52,7 +52,7 @@ func Addr(options ...IPOption) func(*http.Request) (netip.Addr, error) {
 	}
 }
 
-// newIPConfig applies the options of IP. It panics as the caller does.
+// newIPConfig returns the configuration by the options of IP. It panics on wrong options, with the caller's name.
 func newIPConfig(caller string, options []IPOption) *ipConfig {
 	c := &ipConfig{bits: defaultIPv6Prefix}
 	for i, option := range options {
@@ -61,25 +61,24 @@ func newIPConfig(caller string, options []IPOption) *ipConfig {
 		}
 		option(c)
 	}
-	c.mustBeSound()
+	c.mustBeValid()
 	return c
 }
 
 // IPOption is an option of [IP] and [Addr].
 type IPOption func(*ipConfig)
 
-// TrustProxies has the proxies in these networks believed, and only them. An address that they report and that is in
-// the same networks is a proxy too, and the first address that is not is the client. Prefixes may be given in
-// IPv4-mapped form; given several times, they add up. [PrivateRanges] helps where all proxies are on a network of
-// your own.
+// TrustProxies trusts the proxies in these networks, and only them. A reported address in the networks is a proxy too;
+// the first other address is the client. Prefixes may have IPv4-mapped form. Several TrustProxies add up.
+// [PrivateRanges] helps if all proxies are on a network of your own.
 //
-// List no network that clients come from: a client with an address in the list is taken for a proxy, and chooses its
-// name. IP panics if there is no prefix, if one is not valid, and if one holds more than an eighth of all IPv4 or of
-// all public IPv6 addresses, 0.0.0.0/0 for example.
+// List no network with clients: a client with an address in the list is taken for a proxy, and chooses its name. IP
+// panics without prefixes, on an invalid one, and on one with more than an eighth of all IPv4 or of all public IPv6
+// addresses, such as 0.0.0.0/0.
 func TrustProxies(prefixes ...netip.Prefix) IPOption {
 	prefixes = slices.Clone(prefixes)
 	return func(c *ipConfig) {
-		c.proxiesGiven = true
+		c.hasProxies = true
 		c.proxies = append(c.proxies, prefixes...)
 		if len(prefixes) == 0 {
 			mustPrefixSet(nil)
@@ -87,17 +86,17 @@ func TrustProxies(prefixes ...netip.Prefix) IPOption {
 	}
 }
 
-// TrustHops has the last n proxies believed, whatever their addresses: the peer is the first hop and wrote the last
-// entry, and the client is the n-th entry from the end. TrustHops(1) is for one proxy in front of this server,
-// TrustHops(2) for a load balancer behind a CDN. If the header has fewer entries than that, it cannot be believed.
+// TrustHops trusts the last n proxies, whatever their addresses: the peer is the first hop and wrote the last entry,
+// and the client is the n-th entry from the end. TrustHops(1) is for one proxy in front of this server, TrustHops(2)
+// for a load balancer behind a CDN. A header with fewer entries cannot be trusted.
 //
-// Use it only if no client can reach the server, nor any of the n proxies but the outermost, except through the proxy
-// in front of it. If n is too large, clients choose their names. If n is too small, all clients share the name of a
-// proxy.
+// Use it only if clients can reach neither the server, nor any of the n proxies but the outermost, except through the
+// proxy in front of it. If n is too large, clients choose their names. If n is too small, all clients share the name of
+// a proxy.
 //
-// With [TrustProxies] both hold: each hop must be in the listed networks, and no more than n are passed. The client
-// is the first address that is not listed or the n-th entry, whichever comes first; fewer entries are fine then. That
-// is the choice where clients and proxies are in the same networks. IP panics if n is less than 1 or more than 100.
+// With [TrustProxies] both hold: each hop must be in the listed networks, and there are at most n hops. The client is
+// the first address outside the networks or the n-th entry, whichever comes first; fewer entries are allowed. Use both
+// if clients and proxies are in the same networks. IP panics if n is less than 1 or more than 100.
 func TrustHops(n int) IPOption {
 	return func(c *ipConfig) {
 		if n < 1 || n > maxElements {
@@ -108,14 +107,13 @@ func TrustHops(n int) IPOption {
 	}
 }
 
-// FromHeader has the client's address read from a header that holds only this address, such as CF-Connecting-IP,
-// True-Client-IP, Fly-Client-IP or X-Real-IP, and all other headers ignored. It is believed only from a peer that
-// [TrustProxies] lists (or on a trusted unix socket). Make sure that the proxy replaces what the client sends: a
-// proxy that knows nothing of the header passes a forged one on. A header that comes twice or holds a list cannot be
-// believed.
+// FromHeader reads the client's address from a header that holds only this address, such as CF-Connecting-IP,
+// True-Client-IP, Fly-Client-IP or X-Real-IP, and ignores all other headers. The header is trusted only from a peer in
+// the networks of [TrustProxies] (or on a trusted unix socket). Make sure that the proxy replaces the header of the
+// client: a proxy that does not know the header forwards a forged one. A header that comes twice or holds a list cannot
+// be trusted.
 //
-// IP panics if the name cannot be that of a header, if it is X-Forwarded-For or Forwarded, which are lists, and
-// together with [TrustHops].
+// IP panics on an invalid name, on X-Forwarded-For and Forwarded, which are lists, and with [TrustHops].
 func FromHeader(name string) IPOption {
 	return func(c *ipConfig) {
 		c.header = mustHeaderName("FromHeader", name)
@@ -126,30 +124,29 @@ func FromHeader(name string) IPOption {
 	}
 }
 
-// IPv6Prefix has IPv6 clients counted by networks of the given bits instead of 64: 56 or 48 where clients are known
-// to hold such a network and to use it, 128 for single addresses, which is right only on a network where no client
-// has more than one address. The key shows the prefix, ip:2001:db8:1::/48, so another value starts new counts. IP
-// panics if bits is less than 1 or more than 128.
+// IPv6Prefix counts IPv6 clients by networks of the given bits instead of 64: 56 or 48 if clients have such networks,
+// 128 for single addresses, which is right only on a network where each client has one address. The key has the prefix,
+// ip:2001:db8:1::/48, so another value starts new counts. IP panics if bits is less than 1 or more than 128.
 func IPv6Prefix(bits int) IPOption {
 	return func(c *ipConfig) {
 		if bits < 1 || bits > 128 {
 			panic(fmt.Sprintf("sash: IPv6Prefix(%d): bits must be from 1 to 128; "+
-				"64 is the default, and what one customer usually has", bits))
+				"64 is the default, and the usual network of a customer", bits))
 		}
 		c.bits = bits
 	}
 }
 
-// OnUntrusted has observe called for each request with a header that could not be believed although the peer is
-// trusted. Count these requests and alert on them: either a proxy is not set up as the options say, or a client gets
-// around it. A peer that is not trusted is a client, whatever headers it sends, and is not reported.
+// OnUntrusted calls observe for each request of a trusted peer with a header that cannot be trusted. Count these
+// requests and alert on them: either a proxy is not set up as in the options, or a client bypasses it. A peer that is
+// not trusted is a client, whatever its headers, and is not reported.
 //
 // reason can be the label of a metric. It is "missing" (no header), "malformed" (the entry that counts is not an IP
-// address), "too_short" (fewer entries than [TrustHops] asks for), "repeated" (the header of [FromHeader] came twice,
-// or holds a list) or "too_long" (the client is not among the last 100 entries or in the last 8 KiB).
+// address), "too_short" (fewer entries than in [TrustHops]), "repeated" (the header of [FromHeader] comes twice, or
+// holds a list) or "too_long" (the client is not in the last 100 entries and the last 8 KiB).
 //
-// observe is called before the function returns, by many goroutines at once. It must not change the request; its
-// headers are the client's text, so quote them in a log.
+// observe is called before the function returns, by many goroutines at once. It must not change the request. Headers
+// are text of the client, so quote them in a log.
 func OnUntrusted(observe func(r *http.Request, reason string)) IPOption {
 	return func(c *ipConfig) {
 		if observe == nil {
@@ -159,32 +156,32 @@ func OnUntrusted(observe func(r *http.Request, reason string)) IPOption {
 	}
 }
 
-// TrustUnixSocket has requests that come over a unix socket accepted, and the process that sends them believed as a
-// trusted proxy, since only local processes can connect. It needs no [TrustProxies], and with it the listed proxies
-// behind the socket are passed too. With [TrustHops] the process at the socket is the first hop. TCP peers are not
-// trusted by it. Without this option there is no name for a request over a unix socket.
+// TrustUnixSocket accepts requests over a unix socket, and trusts the process at its other end as a proxy, since only
+// local processes can connect. It needs no [TrustProxies]; with it, the listed proxies behind the socket are trusted
+// too. With [TrustHops] the process at the socket is the first hop. It trusts no TCP peer. Without this option, a
+// request over a unix socket has no name.
 //
-// A process that may open the socket can write any name, so check the permissions of its file; an abstract socket has
-// none.
+// A process that may open the socket can write any name, so check the permissions of its file. An abstract socket has
+// no permissions.
 func TrustUnixSocket() IPOption {
 	return func(c *ipConfig) { c.unix = true }
 }
 
 // ipConfig holds the options of IP. It does not change after construction.
 type ipConfig struct {
-	proxiesGiven bool
-	proxies      []netip.Prefix // as given
-	trusted      prefixSet      // the proxies, ready for use
-	hops         int            // 0: not given
-	header       string         // canonical; empty: not given
-	bits         int
-	onUntrusted  func(*http.Request, string)
-	unix         bool
+	hasProxies  bool
+	proxies     []netip.Prefix // as given
+	trusted     prefixSet      // the proxies, ready for use
+	hops        int            // 0 without TrustHops
+	header      string         // canonical; empty without FromHeader
+	bits        int
+	onUntrusted func(*http.Request, string)
+	unix        bool
 }
 
-// mustBeSound prepares the trusted networks. It panics if the options together make no sense.
-func (c *ipConfig) mustBeSound() {
-	if c.proxiesGiven {
+// mustBeValid sets the trusted networks. It panics if the options contradict each other.
+func (c *ipConfig) mustBeValid() {
+	if c.hasProxies {
 		c.trusted = mustPrefixSet(c.proxies)
 	}
 	switch {
@@ -192,9 +189,9 @@ func (c *ipConfig) mustBeSound() {
 		panic("sash: FromHeader(" + c.header + ") and TrustHops contradict each other: " +
 			"the header holds one address and no hops; " +
 			"list the proxy's networks with TrustProxies instead of TrustHops")
-	case c.header != "" && !c.proxiesGiven && !c.unix:
+	case c.header != "" && !c.hasProxies && !c.unix:
 		panic("sash: FromHeader(" + c.header + ") needs TrustProxies, with the networks of the proxy " +
-			"that sets the header: from anyone else it is forged")
+			"that sets the header: any other peer can forge it")
 	}
 }
 
@@ -210,16 +207,16 @@ func (c *ipConfig) key(r *http.Request) (string, error) {
 	return ipKey(addr, c.bits), nil
 }
 
-var errUntrusted error = noKeyError("a trusted proxy has sent no address of the client that can be believed")
+var errUntrusted error = noKeyError("a trusted proxy has sent no address of the client that can be trusted")
 
-// address returns the address of the client. If the header of a trusted peer cannot be believed, it tells onUntrusted
-// and returns errUntrusted with the address of the peer, the zero one for a unix socket.
+// address returns the address of the client. If the header of a trusted peer cannot be trusted, it calls onUntrusted
+// and returns errUntrusted with the address of the peer, which is zero for a unix socket.
 func (c *ipConfig) address(r *http.Request) (netip.Addr, error) {
 	peer, isIP := parseNode(r.RemoteAddr)
 	switch {
 	case !isIP && !(c.unix && isUnixPeer(r)):
 		return peer, noPeer(r.RemoteAddr)
-	case isIP && !c.trustsPeer(peer):
+	case isIP && !c.isTrusted(peer):
 		return peer, nil
 	}
 	client, reason := c.client(r)
@@ -232,15 +229,15 @@ func (c *ipConfig) address(r *http.Request) (netip.Addr, error) {
 	return peer, errUntrusted
 }
 
-// trustsPeer reports whether the peer of a TCP connection is a trusted proxy.
-func (c *ipConfig) trustsPeer(peer netip.Addr) bool {
-	if c.proxiesGiven {
+// isTrusted reports whether the peer of a TCP connection is a trusted proxy.
+func (c *ipConfig) isTrusted(peer netip.Addr) bool {
+	if c.hasProxies {
 		return c.trusted.contains(peer)
 	}
 	return c.hops > 0
 }
 
-// isUnixPeer reports whether the request came over a unix socket. It asks the server's local address first, because
+// isUnixPeer reports whether the request came over a unix socket. The server's local address comes first, because
 // RemoteAddr may be empty for other reasons.
 func isUnixPeer(r *http.Request) bool {
 	if local, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr); ok {

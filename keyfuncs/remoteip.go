@@ -9,32 +9,29 @@ import (
 	"strings"
 )
 
-// defaultIPv6Prefix is the prefix that one customer of a provider usually gets. If single IPv6 addresses were
-// counted, every client would have 2^64 names.
+// defaultIPv6Prefix is the usual prefix length of a provider's customer. By single addresses, a client would have 2^64
+// names.
 const defaultIPv6Prefix = 64
 
-// RemoteIP is a key function: it names the client by the address at the other end of the connection, and reads no
-// header at all. Nothing that a client sends changes it, so it is the right choice for a server that its clients
-// reach directly. Behind a reverse proxy or load balancer it names the proxy, and all clients share one count: use
-// [IP] there.
+// RemoteIP is a key function that names the client by the address at the other end of the connection. It reads no
+// header, so a client cannot change its name: it is right for a server that its clients reach directly. Behind a
+// reverse proxy or load balancer it names the proxy, and all clients share one count: use [IP] there.
 //
 //	ip:198.51.100.7            IPv4, also as IPv4-mapped IPv6 (::ffff:198.51.100.7)
-//	ip:2001:db8:1:2::/64       IPv6: the network of 64 bits, which one client has as a whole
+//	ip:2001:db8:1:2::/64       IPv6: the network of 64 bits, all of one client
 //	ip:198.51.100.7            NAT64, 64:ff9b::198.51.100.7
 //	ip:fe80::1%eth0            with a zone: a neighbour on the link
 //
-// Counted by /64, all clients of NAT64 (64:ff9b::/96) would be one. The IPv4 address inside counts only if it is
-// public: else 10.0.0.1 could be embedded to pass for a client inside, so all such addresses have the name
-// ip:64:ff9b::/64.
+// By /64, all clients of NAT64 (64:ff9b::/96) would be one, so the embedded IPv4 address counts if it is public.
+// Others, such as 10.0.0.1, could imitate an internal client: all of them have the name ip:64:ff9b::/64.
 //
-// A neighbour on the link chooses its link-local address (fe80::/10) at will, and with it its name: where neighbours
-// are not trusted, do not listen on link-local addresses. A client with a network larger than the 64 bits that are
-// counted has a choice of names too; see [IPv6Prefix].
+// A neighbour on the link chooses its link-local address (fe80::/10), and so its name: if neighbours are not trusted,
+// do not listen on link-local addresses. A client with a network larger than 64 bits has a choice of names too; see
+// [IPv6Prefix].
 //
-// The error matches [ErrNoKey] if RemoteAddr holds no IP address, as on a unix socket: for that use
-// [TrustUnixSocket]. A connection in memory, such as net.Pipe or bufconn of gRPC, has none either: name its clients by
-// something else, or together by [AllClients]. Middleware that rewrites Request.RemoteAddr from a header makes RemoteIP
-// as forgeable as that header.
+// The error matches [ErrNoKey] if RemoteAddr has no IP address, as on a unix socket: for that use [TrustUnixSocket]. A
+// connection in memory, such as net.Pipe or bufconn of gRPC, has none either: name its clients by something else, or by
+// [AllClients]. Middleware that sets Request.RemoteAddr from a header makes RemoteIP as easy to forge as that header.
 func RemoteIP(r *http.Request) (string, error) {
 	peer, ok := parseNode(r.RemoteAddr)
 	if !ok {
@@ -49,12 +46,11 @@ func noPeer(remoteAddr string) error {
 		"for a unix socket use keyfuncs.IP with TrustUnixSocket, and in memory a key that is no address", remoteAddr))
 }
 
-// IPKey returns the key under which [RemoteIP] and [IP] count the client with an address, for Reset and Usage.
-// bits is that of [IPv6Prefix]; 0 stands for 64, the default.
+// IPKey returns the key under which [RemoteIP] and [IP] count the client with an address, for Reset and Usage. bits is
+// that of [IPv6Prefix], or 0 for the default of 64.
 //
-// A zone is part of the key, as it is of a peer's. IP ignores the zones in headers: give addr.WithZone("") for a
-// client behind a proxy. IPKey returns "" if there is no such key: for the zero Addr, and for bits below 0 or
-// above 128.
+// A zone is part of the key. IP ignores the zones in headers: give addr.WithZone("") for a client behind a proxy. IPKey
+// returns "" for the zero Addr, and for bits below 0 or above 128.
 func IPKey(addr netip.Addr, bits int) string {
 	if bits == 0 {
 		bits = defaultIPv6Prefix
@@ -65,12 +61,12 @@ func IPKey(addr netip.Addr, bits int) string {
 	return ipKey(addr.Unmap(), bits)
 }
 
-// nat64 embeds the IPv4 address of a client, RFC 6052. In networks of a provider's own and in 64:ff9b:1::/48 (RFC
-// 8215) its place depends on a length that the address does not tell.
+// nat64 is the network whose addresses end with the IPv4 address of a client (RFC 6052). In other such networks its
+// place depends on a prefix length that the address does not have.
 var nat64 = netip.MustParsePrefix("64:ff9b::/96")
 
-// ipKey returns the key of an unmapped address. An IPv6 address without a zone is named by its network of the given
-// bits; of NAT64 by the IPv4 address inside, or else by no bits that the client can choose.
+// ipKey returns the key of an unmapped address: an IPv6 address without a zone by its network of the given bits, one of
+// NAT64 by a public IPv4 address in it, or by no bits that the client can choose.
 func ipKey(addr netip.Addr, bits int) string {
 	var buf [64]byte
 	b := append(buf[:0], "ip:"...)
@@ -78,8 +74,8 @@ func ipKey(addr netip.Addr, bits int) string {
 		return string(addr.AppendTo(b))
 	}
 	if nat64.Contains(addr) {
-		in := addr.As16()
-		if ipv4 := netip.AddrFrom4([4]byte(in[12:])); isPublic(ipv4) {
+		b16 := addr.As16()
+		if ipv4 := netip.AddrFrom4([4]byte(b16[12:])); isPublic(ipv4) {
 			return string(ipv4.AppendTo(b))
 		}
 		bits = min(bits, nat64.Bits())
@@ -88,9 +84,9 @@ func ipKey(addr netip.Addr, bits int) string {
 	return string(network.AppendTo(b))
 }
 
-// special holds the networks of IPv4 that are not public, besides the ones that netip knows. The networks for
-// documentation, such as 192.0.2.0/24, are left out, since they have no clients.
-var special = []netip.Prefix{
+// specialPrefixes are networks of IPv4 that are not public and that netip does not know. Networks for documentation,
+// such as 192.0.2.0/24, have no clients.
+var specialPrefixes = []netip.Prefix{
 	netip.MustParsePrefix("0.0.0.0/8"),     // this network, RFC 791
 	netip.MustParsePrefix("100.64.0.0/10"), // shared by the customers of a carrier, RFC 6598
 	netip.MustParsePrefix("192.0.0.0/24"),  // protocols, RFC 6890
@@ -98,36 +94,36 @@ var special = []netip.Prefix{
 	netip.MustParsePrefix("240.0.0.0/4"),   // reserved, RFC 1112
 }
 
-// isPublic reports whether an IPv4 address can be that of a client on the internet. Other addresses belong to clients
-// inside, and embedding one must not pass for such a client.
+// isPublic reports whether an IPv4 address can be that of a client on the internet. Others belong to internal clients,
+// which an embedded address must not imitate.
 func isPublic(ipv4 netip.Addr) bool {
-	inSpecial := func(network netip.Prefix) bool { return network.Contains(ipv4) }
-	return ipv4.IsGlobalUnicast() && !ipv4.IsPrivate() && !slices.ContainsFunc(special, inSpecial)
+	contains := func(network netip.Prefix) bool { return network.Contains(ipv4) }
+	return ipv4.IsGlobalUnicast() && !ipv4.IsPrivate() && !slices.ContainsFunc(specialPrefixes, contains)
 }
 
-// maxNode is a length in bytes that no address with zone and port exceeds.
+// maxNode is the maximum length in bytes of an address with zone and port.
 const maxNode = 100
 
 // parseNode parses an address with or without a port: 192.0.2.1, 192.0.2.1:80, 2001:db8::1, [2001:db8::1],
-// [2001:db8::1]:80. IPv4-mapped IPv6 comes out as IPv4; a zone is kept.
+// [2001:db8::1]:80. IPv4-mapped IPv6 becomes IPv4; a zone stays.
 func parseNode(s string) (netip.Addr, bool) {
 	if s == "" || len(s) > maxNode {
 		return netip.Addr{}, false
 	}
-	bracketed := s[0] == '['
+	hasBrackets := s[0] == '['
 	i := strings.LastIndexByte(s, ':')
-	if i > 0 && (bracketed && s[i-1] == ']' || !bracketed && strings.IndexByte(s, ':') == i) { // else IPv6 alone
+	if i > 0 && (hasBrackets && s[i-1] == ']' || !hasBrackets && strings.IndexByte(s, ':') == i) { // a port
 		if _, err := strconv.ParseUint(s[i+1:], 10, 16); err != nil {
 			return netip.Addr{}, false
 		}
 		s = s[:i]
 	}
-	if bracketed {
+	if hasBrackets {
 		if s[len(s)-1] != ']' {
 			return netip.Addr{}, false
 		}
 		s = s[1 : len(s)-1]
 	}
 	addr, err := netip.ParseAddr(s)
-	return addr.Unmap(), err == nil && !(bracketed && addr.Is4())
+	return addr.Unmap(), err == nil && !(hasBrackets && addr.Is4())
 }

@@ -6,11 +6,11 @@ import (
 	"slices"
 )
 
-// PrivateRanges returns the networks that are not routed on the internet, for [TrustProxies] where the proxies are on
-// a network of your own: RFC 1918, loopback, unique local addresses (RFC 4193) and link-local ones. A sender with
-// such an address that can reach the proxy, a colleague on the office network for example, is taken for a proxy and
-// can write any name: list the proxies' own networks where you can, or add [TrustHops]. The shared space of RFC 6598,
-// 100.64.0.0/10, is left out, since those behind it are clients more often than proxies.
+// PrivateRanges returns the networks that are not routed on the internet: RFC 1918, loopback, unique local addresses
+// (RFC 4193) and link-local ones. It is for [TrustProxies] if the proxies are on a network of your own. A client with
+// such an address that can reach the proxy, such as a colleague on the office network, is taken for a proxy and can
+// write any name: list the networks of the proxies alone if you can, or add [TrustHops]. It does not have the shared
+// space of RFC 6598, 100.64.0.0/10, which has clients more often than proxies.
 func PrivateRanges() []netip.Prefix {
 	return []netip.Prefix{
 		netip.MustParsePrefix("10.0.0.0/8"),
@@ -24,10 +24,10 @@ func PrivateRanges() []netip.Prefix {
 	}
 }
 
-// prefixSet holds disjoint networks in the order of their addresses.
+// prefixSet is a set of disjoint networks in the order of their addresses.
 type prefixSet []netip.Prefix
 
-// contains reports whether one of the networks holds addr, which must be unmapped. The zone of addr does not matter.
+// contains reports whether one of the networks contains addr, which must be unmapped. A zone of addr has no effect.
 func (s prefixSet) contains(addr netip.Addr) bool {
 	addr = addr.WithZone("") // Prefix.Contains is false for an address with a zone
 	i, found := slices.BinarySearchFunc(s, addr, func(p netip.Prefix, a netip.Addr) int {
@@ -36,13 +36,13 @@ func (s prefixSet) contains(addr netip.Addr) bool {
 	return found || i > 0 && s[i-1].Contains(addr)
 }
 
-// trustAdvice ends the text of each panic of TrustProxies about its prefixes.
-const trustAdvice = `: whoever is trusted chooses the client's name by writing a header; ` +
+// trustAdvice is the end of each panic of TrustProxies.
+const trustAdvice = `: a trusted peer chooses the client's name by a header; ` +
 	`list the networks of your proxies, such as netip.MustParsePrefix("10.0.0.0/8"), or use PrivateRanges(); ` +
-	`if they cannot be listed and nobody can reach this server but through them, use TrustHops(n)`
+	`if they cannot be listed and clients cannot reach this server except through them, use TrustHops(n)`
 
-// mustPrefixSet returns the prefixes in the form in which addresses are compared. It panics if a prefix is not valid,
-// or so large that clients must be among its addresses.
+// mustPrefixSet returns the set of the prefixes, with IPv4 unmapped. It panics if there is none, or one is invalid or
+// larger than minBits4 or minBits6 allow.
 func mustPrefixSet(prefixes []netip.Prefix) prefixSet {
 	if len(prefixes) == 0 {
 		panic("sash: TrustProxies: no prefixes" + trustAdvice + "; to trust no header, leave TrustProxies out")
@@ -57,7 +57,7 @@ func mustPrefixSet(prefixes []netip.Prefix) prefixSet {
 			p = netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-96)
 		}
 		p = p.Masked()
-		if p.Addr().Is4() && p.Bits() < leastBits4 || p.Addr().Is6() && p.Bits() < leastBits6 || p.Contains(mapped) {
+		if p.Addr().Is4() && p.Bits() < minBits4 || p.Addr().Is6() && p.Bits() < minBits6 || p.Contains(mapped) {
 			panic(fmt.Sprintf("sash: TrustProxies(%v) trusts so large a part of all addresses "+
 				"that clients are among them%s", p, trustAdvice))
 		}
@@ -66,17 +66,17 @@ func mustPrefixSet(prefixes []netip.Prefix) prefixSet {
 	return disjoint(set)
 }
 
-// The largest networks that may be trusted: an eighth of IPv4, and an eighth of the public part of IPv6, 2000::/3. All
-// networks of the largest clouds are smaller.
-const leastBits4, leastBits6 = 3, 6
+// Minimum prefix lengths of trusted networks: an eighth of IPv4, and an eighth of the public part of IPv6, 2000::/3.
+// The networks of the largest clouds are smaller.
+const minBits4, minBits6 = 3, 6
 
 // mapped is the first IPv4 address in IPv4-mapped form.
 var mapped = netip.MustParseAddr("::ffff:0.0.0.0")
 
-// disjoint returns masked prefixes as a prefixSet, in the same memory.
+// disjoint returns the set of masked prefixes, in the memory of the argument.
 func disjoint(set prefixSet) prefixSet {
 	slices.SortFunc(set, netip.Prefix.Compare)
-	// Two networks overlap only if one holds the other, and the larger one is first.
+	// Networks that overlap contain one another, and the larger one sorts first.
 	n := 0
 	for _, p := range set {
 		if n == 0 || !set[n-1].Contains(p.Addr()) {

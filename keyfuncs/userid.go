@@ -5,13 +5,13 @@ import (
 	"net/http"
 )
 
-// UserID names the client by the user that the authentication in front has put into the request's context. The key is
-// user:42. The function id gets that context and returns the user's identifier, and must be safe for concurrent use.
-// The identifier goes into the store as it is.
+// UserID names the client by the user in the request's context, where the authentication in front has put it. The key
+// is user:42. id returns the identifier of the user in a context, and must be safe for concurrent use. The identifier
+// goes into the store as it is.
 //
-// The limiter has to run behind the authentication: before it, no request has a user. A request whose credentials the
-// authentication refuses must not come here, or [First] would count it under the next name. The error matches
-// [ErrNoKey] if id returns false or an empty identifier.
+// The limiter must run behind the authentication, since before it no request has a user. The authentication must end a
+// request with wrong credentials, or [First] counts it under the next name. The error matches [ErrNoKey] if id returns
+// false or an empty identifier.
 func UserID(id func(context.Context) (string, bool)) Func {
 	if id == nil {
 		panic("sash: UserID: nil function; " +
@@ -27,8 +27,8 @@ func UserID(id func(context.Context) (string, bool)) Func {
 	}
 }
 
-// UserIDKey returns the key under which [UserID] counts the user with an identifier, for Reset and Usage: user:42.
-// It returns "" for an empty one, which UserID does not name.
+// UserIDKey returns the key under which [UserID] counts the user with an identifier, for Reset and Usage: user:42. It
+// returns "" for an empty one.
 func UserIDKey(id string) string {
 	if id == "" {
 		return ""
