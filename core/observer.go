@@ -90,7 +90,7 @@ func (l observerList) Notice(ctx context.Context, n Notice) {
 
 // Notice is a message to an operator about something to mend.
 type Notice struct {
-	Code string // such as "large-log"; docs/diagnosis.md says of each what it means and what to do
+	Code string // such as "large-log"; docs/monitoring.md says of each what it means and what to do
 	Name string // Config.Name
 	Rule string // the name given to [Limiter.Rule], or empty
 	Text string // the finding, and what to do; escaped as in Go, and cut after 1,000 bytes

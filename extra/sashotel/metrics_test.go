@@ -129,7 +129,7 @@ func TestRoutes(t *testing.T) {
 }
 
 // TestDoc: doc.go lists the metrics with their kind, unit and attributes, all of them and
-// no others. docs/metrics.md names some of them.
+// no others. docs/monitoring.md names some of them.
 func TestDoc(t *testing.T) {
 	find := func(path, line string) [][]string {
 		text, err := os.ReadFile(path)
@@ -139,14 +139,14 @@ func TestDoc(t *testing.T) {
 		return regexp.MustCompile(line).FindAllStringSubmatch(string(text), -1)
 	}
 	all := everything(t)
-	named := find("../../docs/metrics.md", "\\| `(sash\\.[a-z._]+)` \\|")
+	named := find("../../docs/monitoring.md", "\\| `(sash\\.[a-z._]+)` \\|")
 	for _, name := range named {
 		if all[name[1]].kind == "" {
-			t.Errorf("docs/metrics.md names %s, which is not reported", name[1])
+			t.Errorf("docs/monitoring.md names %s, which is not reported", name[1])
 		}
 	}
 	if len(named) == 0 {
-		t.Error("docs/metrics.md names no metric")
+		t.Error("docs/monitoring.md names no metric")
 	}
 	for _, line := range find("doc.go", `(?m)^//\t(sash\.[a-z._]+) +(\w*counter|gauge|histogram) +(\S+) +(.+)$`) {
 		m, attributes := all[line[1]], map[string]bool{}

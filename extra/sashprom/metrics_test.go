@@ -172,7 +172,7 @@ func labels(t *testing.T, path, line string) map[string][]string {
 	return listed
 }
 
-// TestListed: doc.go lists the metrics that there are, each with its labels, and docs/metrics.md some of them.
+// TestListed: doc.go lists the metrics that there are, each with its labels, and docs/monitoring.md some of them.
 func TestListed(t *testing.T) {
 	families, err := everything(t).Gather()
 	if err != nil {
@@ -188,14 +188,14 @@ func TestListed(t *testing.T) {
 	if !maps.EqualFunc(doc, want, slices.Equal) || len(want) != 31 {
 		t.Errorf("doc.go lists %d metrics %q, want 31: %q", len(doc), doc, want)
 	}
-	page := labels(t, "../../docs/metrics.md", "(?m)^\\| `(sash_\\w+)\\{([^}]+)\\}`")
+	page := labels(t, "../../docs/monitoring.md", "(?m)^\\| `(sash_\\w+)\\{([^}]+)\\}`")
 	for name, labels := range page {
 		if !slices.Equal(labels, want[name]) {
-			t.Errorf("docs/metrics.md lists %s with the labels %q, want %q", name, labels, want[name])
+			t.Errorf("docs/monitoring.md lists %s with the labels %q, want %q", name, labels, want[name])
 		}
 	}
 	if len(page) == 0 {
-		t.Error("docs/metrics.md lists no metric")
+		t.Error("docs/monitoring.md lists no metric")
 	}
 }
 

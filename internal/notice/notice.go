@@ -1,4 +1,4 @@
-// Package notice has the codes of the notices of this module. docs/diagnosis.md has a paragraph for each.
+// Package notice has the codes of the notices of this module. docs/monitoring.md has a paragraph for each.
 package notice
 
 const (
