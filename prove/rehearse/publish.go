@@ -16,6 +16,7 @@ import (
 	"github.com/google/licensecheck"
 	"golang.org/x/mod/modfile"
 	"golang.org/x/mod/module"
+	"golang.org/x/mod/semver"
 	modzip "golang.org/x/mod/zip"
 )
 
@@ -71,7 +72,13 @@ func (r *rehearsal) commit() {
 func (r *rehearsal) release(version, folder string) {
 	m := module.Version{Path: path.Join(sash, folder), Version: version}
 	text := must(os.ReadFile(filepath.Join(r.clone, folder, "go.mod")))
-	for _, require := range must(modfile.Parse(m.String(), text, nil)).Require {
+	file := must(modfile.Parse(m.String(), text, nil))
+	for _, retract := range file.Retract {
+		if semver.Compare(retract.Low, version) <= 0 && semver.Compare(version, retract.High) <= 0 {
+			log.Fatalf("%s retracts itself", m)
+		}
+	}
+	for _, require := range file.Require {
 		if isSash(require.Mod.Path) && require.Mod.Version != version {
 			log.Fatalf("%s requires %s: make versions VERSION=%s before the tag", m, require.Mod, version)
 		}
