@@ -133,7 +133,7 @@ func (r *rehearsal) compareGraph(all []program, update bool) {
 	if want := string(must(os.ReadFile(file))); want != got {
 		held := strings.SplitAfter(want, "\n")
 		other := slices.DeleteFunc(lines, func(line string) bool { return slices.Contains(held, line) })
-		log.Fatalf("programs get other modules than graph.txt says; REHEARSEFLAGS=-update writes it. New are:\n%s", other)
+		log.Fatalf("programs get other modules than graph.txt says; REHEARSEFLAGS=-update writes it. New:\n%s", other)
 	}
 	fmt.Println("ok: graph.txt")
 }
