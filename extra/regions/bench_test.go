@@ -15,13 +15,13 @@ func BenchmarkRegions(b *testing.B) {
 		"without":  {Stores: map[string]core.Store{"ap": memstore.New()}},
 	} {
 		b.Run(name, func(b *testing.B) {
-			c.Here = "ap"
+			c.Local = "ap"
 			limit := core.PerDay(core.MaxLogRequests)
 			l := core.Must(core.New(core.Config{
 				Store: newStore(b, c), Limits: []core.Limit{limit}, Observer: core.Silent,
 			}))
 			for range 100 {
-				l.AllowN(b.Context(), "k", limit.Requests/2000) // a twentieth: it is looked at
+				l.AllowN(b.Context(), "k", limit.Requests/2000) // a twentieth: it is polled
 			}
 			b.ReportAllocs()
 			for b.Loop() {

@@ -12,15 +12,15 @@ import (
 	"time"
 )
 
-// bursts makes so many requests at once in each region.
+// bursts makes n requests at once in each region.
 func (tr *trio) bursts(n int) {
 	for region := range tr.processes {
 		tr.burst(region, n)
 	}
 }
 
-// everywhere makes a request each so often in each region, for two minutes and a half.
-func (tr *trio) everywhere(each ...time.Duration) {
+// steadyInAll makes requests at an interval in each region, for two minutes and a half.
+func (tr *trio) steadyInAll(each ...time.Duration) {
 	var group sync.WaitGroup
 	for region := range each {
 		group.Go(func() { tr.steady(region, each[region], 150*time.Second) })
@@ -45,26 +45,26 @@ func (tr *trio) cutOff(region int, cut bool) {
 	}
 }
 
-// steady makes a request each so often for a while.
+// steady makes requests at an interval for a while.
 func (tr *trio) steady(region int, each, lasts time.Duration) {
 	time.Sleep(time.Duration(region) * each / 3)
-	for began := time.Now(); time.Since(began) < lasts; time.Sleep(each) {
+	for start := time.Now(); time.Since(start) < lasts; time.Sleep(each) {
 		tr.burst(region, 1)
 	}
 }
 
-// traffics are what the regions are asked for, by the names that docs/regions.md has for them.
+// traffics are the kinds of traffic in docs/regions.md, by name.
 var traffics = []struct {
 	name string
 	run  func(tr *trio)
 }{
 	{"10 a second in one region", func(tr *trio) { tr.steady(0, 100*ms, 150*time.Second) }},
-	{"10 a second in each", func(tr *trio) { tr.everywhere(100*ms, 100*ms, 100*ms) }},
-	{"10 a second here, one in 5 s and in 7 s there", func(tr *trio) { tr.everywhere(100*ms, 5000*ms, 7000*ms) }},
+	{"10 a second in each", func(tr *trio) { tr.steadyInAll(100*ms, 100*ms, 100*ms) }},
+	{"10 a second here, one in 5 s and in 7 s there", func(tr *trio) { tr.steadyInAll(100*ms, 5000*ms, 7000*ms) }},
 	{"200 at once in one region, from rest", func(tr *trio) { tr.burst(0, 200) }},
 	{"200 at once in each region, from rest", func(tr *trio) { tr.bursts(200) }},
 	{"the same, by two processes in each", func(tr *trio) {
-		second := &trio{world: tr.world}
+		second := &trio{simulation: tr.simulation}
 		second.boot()
 		second.bursts(200)
 		tr.bursts(200)
@@ -83,10 +83,10 @@ var traffics = []struct {
 	}},
 	{"200 at once in each region, from rest, where a round trip takes longer than they wait", func(tr *trio) {
 		tr.mayWait = true
-		for from := range tr.ways {
-			for to := range tr.ways {
+		for from := range tr.delays {
+			for to := range tr.delays {
 				if from != to {
-					tr.ways[from][to] = 200 * ms
+					tr.delays[from][to] = 200 * ms
 				}
 			}
 		}
@@ -122,13 +122,13 @@ var traffics = []struct {
 		tr.mayWait = true
 		time.AfterFunc(50*time.Second, func() { tr.cutOff(2, true) })
 		time.AfterFunc(250*time.Second, func() { tr.cutOff(2, false) })
-		tr.everywhere(200*ms, 200*ms, 200*ms)
-		tr.everywhere(200*ms, 200*ms, 200*ms)
+		tr.steadyInAll(200*ms, 200*ms, 200*ms)
+		tr.steadyInAll(200*ms, 200*ms, 200*ms)
 	}},
 }
 
 // TestBursts prints the table of docs/regions.md: the most that a minute held in all regions. It holds the page to
-// within 5 of that, and the default to at most one wait, for a look.
+// within 5 of that, and the default to at most one wait, for a poll.
 func TestBursts(t *testing.T) {
 	page, err := os.ReadFile("../../docs/regions.md")
 	if err != nil {
@@ -138,8 +138,9 @@ func TestBursts(t *testing.T) {
 	for _, c := range traffics {
 		row := "| " + c.name + " |"
 		_, after, found := strings.Cut(string(page), "\n"+row)
-		var told, most [3]int64
-		if _, err := fmt.Sscanf(after, " %d | %d | %d |", &told[0], &told[1], &told[2]); !found || err != nil {
+		var documented, most [3]int64
+		_, err := fmt.Sscanf(after, " %d | %d | %d |", &documented[0], &documented[1], &documented[2])
+		if !found || err != nil {
 			t.Errorf("docs/regions.md has no row %q: %v", row, err)
 		}
 		for mode := range most {
@@ -150,19 +151,19 @@ func TestBursts(t *testing.T) {
 				if most[mode], err = tr.checkTheorem(tr.limits[0]); err != nil {
 					t.Errorf("%s: %v", c.name, err)
 				}
-				waited := 161 * ms // a look
+				waited := 161 * ms // a poll
 				if tr.mayWait {
 					waited = 376 * ms // three quarters of the timeout
 				}
 				if mode == 0 && tr.longest > waited {
 					t.Errorf("%s: a request took %v, want at most %v", c.name, tr.longest, waited)
 				}
-				if failed := tr.had["failed"]; failed > 0 && mode != 1 {
+				if failed := tr.events["failed"]; failed > 0 && mode != 1 {
 					t.Errorf("%s: %d requests failed", c.name, failed)
 				}
 			})
-			if d := most[mode] - told[mode]; d < -5 || d > 5 || mode == 1 && most[mode] > 100 {
-				t.Errorf("%s: docs/regions.md has %d in column %d, and it is %d", c.name, told[mode], mode, most[mode])
+			if d := most[mode] - documented[mode]; d < -5 || d > 5 || mode == 1 && most[mode] > 100 {
+				t.Errorf("%s: docs/regions.md has %d in column %d, and it is %d", c.name, documented[mode], mode, most[mode])
 			}
 		}
 		table += fmt.Sprintf("%s %d | %d | %d |\n", row, most[0], most[1], most[2])

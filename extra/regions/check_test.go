@@ -18,10 +18,10 @@ import (
 // mode.
 func TestCheck(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newScene()
+		s := newFixture()
 		check := func(what, want string, c Config) {
 			t.Helper()
-			c.Here, c.Stores = cmp.Or(c.Here, "ap"), s.stores
+			c.Local, c.Stores = cmp.Or(c.Local, "ap"), s.stores
 			err := newStore(t, c).Check(t.Context())
 			if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 				t.Errorf("%s: %v, want it to say %q", what, err, want)
@@ -36,7 +36,7 @@ func TestCheck(t *testing.T) {
 			if time.Sleep(2 * time.Hour); want != "" {
 				check("nothing wrong", "", Config{})
 			}
-			s.limiter(t, Config{Here: "ap", Strict: strict}, core.PerDay(9)).Allow(t.Context(), "k")
+			s.limiter(t, Config{Local: "ap", Strict: strict}, core.PerDay(9)).Allow(t.Context(), "k")
 			if synctest.Wait(); s.notice != want {
 				t.Errorf("the notice is %q, want %q", s.notice, want)
 			}
@@ -46,9 +46,9 @@ func TestCheck(t *testing.T) {
 		s.stores["us"] = slow(s.stores["us"])
 		check("far away", `region "us": a round trip takes 60ms, and Config.Timeout of a limiter is 100ms: it should `+
 			"be at least 120ms", Config{})
-		check("here", "", Config{Here: "us"})
-		check("far away for looks", "regions.Config.LookEvery is 50ms: it should be at least 60ms",
-			Config{LookEvery: 50 * ms})
+		check("here", "", Config{Local: "us"})
+		check("far away for polls", "regions.Config.PollInterval is 50ms: it should be at least 60ms",
+			Config{PollInterval: 50 * ms})
 		time.Sleep(2 * time.Hour)
 		synctest.Wait()
 		s.down["eu"] = errors.New("no route")
@@ -56,7 +56,7 @@ func TestCheck(t *testing.T) {
 	})
 }
 
-// TestCheckNames: names that look the same when they are put together are others.
+// TestCheckNames: different names stay different when they are joined.
 func TestCheckNames(t *testing.T) {
 	for _, c := range [][2][]string{
 		{{"a b", "c"}, {"a", "b", "c"}}, {{`a" "b`, "c"}, {"a", "b", "c"}}, {{`a\`, `"b`, "c"}, {`a\ "b`, "c"}},
@@ -69,7 +69,7 @@ func TestCheckNames(t *testing.T) {
 				stores[name] = memstore.New()
 			}
 			stores["c"] = same
-			if err := newStore(t, Config{Here: "c", Stores: stores}).Check(t.Context()); (err == nil) != (want == "") ||
+			if err := newStore(t, Config{Local: "c", Stores: stores}).Check(t.Context()); (err == nil) != (want == "") ||
 				err != nil && !strings.Contains(err.Error(), want) {
 				t.Errorf("%q: %v, want %q", c, err, want)
 			}
@@ -91,21 +91,21 @@ func TestCheckParts(t *testing.T) {
 		for _, key := range []string{"all", "strict"} {
 			stores := three()
 			stores["us"] = fails(stores["us"], verb, key)
-			if err := newStore(t, Config{Here: "ap", Stores: stores}).Check(t.Context()); !errors.Is(err, errDown) {
+			if err := newStore(t, Config{Local: "ap", Stores: stores}).Check(t.Context()); !errors.Is(err, errDown) {
 				t.Errorf("a %s of %q fails: %v", verb, key, err)
 			}
 		}
 	}
 	stores := three()
 	stores["us"] = bindFunc(func(core.Binding) (core.Ledger, error) { return nil, errDown })
-	s := newStore(t, Config{Here: "ap", Stores: stores})
+	s := newStore(t, Config{Local: "ap", Stores: stores})
 	_, err := s.Bind(core.Binding{Name: "api", Limits: []core.Limit{core.PerDay(8).Named("limit")}})
 	for _, err := range []error{err, s.Check(t.Context())} {
 		if !errors.Is(err, errDown) || !strings.HasPrefix(err.Error(), `sash: region "us": down`) {
 			t.Errorf("a region that cannot be bound: %v", err)
 		}
 	}
-	s = newStore(t, Config{Here: "ap", Stores: three(), Strict: true})
+	s = newStore(t, Config{Local: "ap", Stores: three(), Strict: true})
 	for _, c := range []struct{ timeout, shortest time.Duration }{
 		{0, core.DefaultTimeout}, {400 * ms, 400 * ms}, {300 * ms, 300 * ms}, {350 * ms, 300 * ms}, {0, 300 * ms}, {1, 1},
 	} {
@@ -113,8 +113,8 @@ func TestCheckParts(t *testing.T) {
 		if _, err := s.Bind(b); err != nil {
 			t.Fatal(err)
 		}
-		if here, far := s.checkRoundTrip(c.shortest/3), s.checkRoundTrip(c.shortest/3+1); here != nil || far == nil {
-			t.Errorf("%+v: a third of the shortest timeout: %v; and more: %v", c, here, far)
+		if local, far := s.checkRoundTrip(c.shortest/3), s.checkRoundTrip(c.shortest/3+1); local != nil || far == nil {
+			t.Errorf("%+v: a third of the shortest timeout: %v; and more: %v", c, local, far)
 		}
 	}
 }
@@ -128,14 +128,14 @@ func slow(store core.Store) core.Store {
 }
 
 // TestCheckTogether: checks of the same regions at the same time, and an hour later, find nothing wrong.
-func TestCheckTogether(t *testing.T) {
+func TestCheckConcurrently(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		stores, far := three(), map[string]core.Store{}
 		for name, store := range stores {
 			far[name] = slow(store)
 		}
 		check := func(stores map[string]core.Store) {
-			if err := newStore(t, Config{Here: "ap", Stores: stores}).Check(t.Context()); err != nil &&
+			if err := newStore(t, Config{Local: "ap", Stores: stores}).Check(t.Context()); err != nil &&
 				strings.Contains(err.Error(), "checks of the last hour") {
 				t.Errorf("%v later: %v", time.Since(time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)), err)
 			}

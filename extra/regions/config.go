@@ -16,42 +16,40 @@ import (
 	"github.com/sashlimit/sash/internal/errs"
 )
 
-// Config names the regions. Only Here differs between them.
+// Config configures a [Store]. Only Local differs between the regions.
 type Config struct {
-	// Here is the name of the region in which this process runs.
-	Here string
+	// Local is the name of the region in which this process runs.
+	Local string
 
-	// Stores holds the store of each region by its name, such as a redisstore each. All
-	// processes give the same names: the shares depend on their order. 1 to 64 regions.
+	// Stores holds the store of each region by its name, such as a redisstore each. All processes must use the same
+	// names, because the shares depend on their order. 1 to 64 regions.
 	Stores map[string]core.Store
 
-	// Strict chooses the mode that never admits too many; see the package. All processes
-	// choose the same. Decision.Remaining then counts the share of one region: it can rise again
-	// when the next region is asked. Rules with a [core.Bucket] are always decided so: regions that look at each other
-	// would each refill it.
+	// Strict selects the mode that never admits more than the limit; see the package. All processes must use the same
+	// mode. Decision.Remaining is then of one region's share: it can rise when the request goes to the next region.
+	// Rules with a [core.Bucket] are always strict: polling regions would each refill it.
 	Strict bool
 
-	// LookEvery is the least time between two looks at a busy client in the other regions: 20 ms to 10 s. The
-	// default is 200 ms. Not with Strict.
-	LookEvery time.Duration
+	// PollInterval is the shortest time between two polls of the other regions for a busy client: 20 ms to 10 s. The
+	// default is 200 ms. It is not used with Strict.
+	PollInterval time.Duration
 
-	// MaxClients bounds how many busy clients are looked at; further ones get this region's share. The default
-	// is 65,536: some 12 MB with three regions. Not with Strict.
+	// MaxClients is the largest number of busy clients to poll for; further clients get this region's share. The
+	// default is 65,536: some 12 MB with three regions. It is not used with Strict.
 	MaxClients int
 
-	// Home gives all of a client's limits to the region that it returns, instead of a share
-	// to each. A client for which it returns "" has no home. It must return the same in every
-	// process. It may be nil. As long as this region's own store has not answered yet, the At of a refusal
-	// of a client with another home is by the clock of this process.
+	// Home returns the name of the region that enforces a client's whole limits, or "" if all regions have a share. It
+	// must return the same name in every process. It may be nil. Until this region's store has answered, the At of a
+	// refusal of a client with another home is by the clock of this process.
 	Home func(client string) string
 }
 
 const (
-	maxRegions        = 64
-	minLookEvery      = 20 * time.Millisecond
-	defaultLookEvery  = 200 * time.Millisecond
-	maxLookEvery      = 10 * time.Second
-	defaultMaxClients = 1 << 16
+	maxRegions          = 64
+	minPollInterval     = 20 * time.Millisecond
+	defaultPollInterval = 200 * time.Millisecond
+	maxPollInterval     = 10 * time.Second
+	defaultMaxClients   = 1 << 16
 )
 
 // check returns an error if New cannot use the Config.
@@ -75,16 +73,16 @@ func (c *Config) check() error {
 			}
 		}
 	}
-	if _, ok := c.Stores[c.Here]; !ok {
-		return fmt.Errorf("sash: regions.Config.Here is %q: give one of the names in Stores: %q", c.Here, names)
+	if _, ok := c.Stores[c.Local]; !ok {
+		return fmt.Errorf("sash: regions.Config.Local is %q: give one of the names in Stores: %q", c.Local, names)
 	}
 	switch {
-	case c.Strict && (c.LookEvery != 0 || c.MaxClients != 0):
-		return errors.New("sash: regions.Config has Strict and LookEvery or MaxClients: " +
-			"give these without Strict, which takes no looks")
-	case c.LookEvery != 0 && (c.LookEvery < minLookEvery || c.LookEvery > maxLookEvery):
-		return fmt.Errorf("sash: regions.Config.LookEvery is %v: give %v to %v, or 0",
-			c.LookEvery, minLookEvery, maxLookEvery)
+	case c.Strict && (c.PollInterval != 0 || c.MaxClients != 0):
+		return errors.New("sash: regions.Config has Strict and PollInterval or MaxClients: " +
+			"give these without Strict, which does not poll")
+	case c.PollInterval != 0 && (c.PollInterval < minPollInterval || c.PollInterval > maxPollInterval):
+		return fmt.Errorf("sash: regions.Config.PollInterval is %v: give %v to %v, or 0",
+			c.PollInterval, minPollInterval, maxPollInterval)
 	case c.MaxClients < 0:
 		return fmt.Errorf("sash: regions.Config.MaxClients is %d: give 1 or more, or 0 for %d",
 			c.MaxClients, defaultMaxClients)
@@ -92,59 +90,58 @@ func (c *Config) check() error {
 	return nil
 }
 
-// Store is a [core.Store] over the stores of the regions, made by [New]. It is safe for concurrent
-// use.
+// Store is a [core.Store] that uses the stores of several regions. [New] returns one. It is safe for concurrent use.
 type Store struct {
 	config  Config
 	regions []*region // by name
-	here    int       // the index of this process' region
-	epoch   time.Time // just before the store was made
+	local   int       // index of this process's region
+	epoch   time.Time // just before New
 	table   *table    // nil if strict
 	clock   clock     // of this region's store
 
 	shortest atomic.Int64 // the shortest Config.Timeout of the limiters; 0 if there is none
-	begun    sync.Once    // the names were compared with the names of other processes
+	checked  sync.Once    // for checkOnce
 }
 
 // now returns the time since the epoch, which is never 0.
 func (s *Store) now() time.Duration { return time.Since(s.epoch) }
 
-// New returns a store over the stores of c. It asks none of them.
+// New returns a store for the regions of c. It sends no request.
 func New(c Config) (*Store, error) {
 	if err := c.check(); err != nil {
 		return nil, err
 	}
 	s := &Store{config: c, epoch: time.Now().Add(-time.Nanosecond)}
 	if !c.Strict {
-		s.table = newTable(cmp.Or(c.MaxClients, defaultMaxClients), cmp.Or(c.LookEvery, defaultLookEvery))
+		s.table = newTable(cmp.Or(c.MaxClients, defaultMaxClients), cmp.Or(c.PollInterval, defaultPollInterval))
 	}
 	names := slices.Sorted(maps.Keys(c.Stores))
-	s.here = slices.Index(names, c.Here)
+	s.local = slices.Index(names, c.Local)
 	for _, name := range names {
 		s.regions = append(s.regions, &region{name: name, store: c.Stores[name]})
 	}
 	return s, nil
 }
 
-var errUnmade = errors.New("sash: the *regions.Store was not made by regions.New: make it with that")
+var errZeroStore = errors.New("sash: the *regions.Store was not made by regions.New: make it with that")
 
 // Bind implements [core.Store].
 func (s *Store) Bind(binding core.Binding) (core.Ledger, error) {
 	if s == nil || s.regions == nil {
-		return nil, errUnmade
+		return nil, errZeroStore
 	}
 	if len(s.regions) == 1 {
 		return s.regions[0].store.Bind(binding)
 	}
 	if t := int64(binding.Timeout); t > 0 && (s.shortest.Load() == 0 || t < s.shortest.Load()) {
-		s.shortest.Store(t) // limiters are made one after the other
+		s.shortest.Store(t) // Bind is not called concurrently
 	}
 	r, err := s.newRule(binding)
 	if err != nil {
 		return nil, err
 	}
-	even := slices.ContainsFunc(binding.Limits, func(l core.Limit) bool { return l.Algorithm.Linear() })
-	if s.config.Strict || even {
+	hasBucket := slices.ContainsFunc(binding.Limits, func(l core.Limit) bool { return l.Algorithm.Linear() })
+	if s.config.Strict || hasBucket {
 		return &strict{r}, nil
 	}
 	return &eventual{r, [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}}, nil

@@ -21,18 +21,18 @@ func TestConfig(t *testing.T) {
 		return stores
 	}
 	for want, c := range map[string]Config{
-		"has 0 regions":                      {},
-		"has 65 regions":                     {Here: "1", Stores: regions(maxRegions+1, "x")},
-		`the name "xxx`:                      {Here: "1", Stores: regions(2, strings.Repeat("x", 65))},
-		`Here is "asia": give one`:           {Here: "asia", Stores: three(), Strict: true},
-		"Strict and LookEvery or MaxClients": {Here: "eu", Stores: three(), Strict: true, MaxClients: 1},
-		"has Strict and LookEvery":           {Here: "eu", Stores: three(), Strict: true, LookEvery: time.Second},
-		"LookEvery is 19.999999ms: give":     {Here: "eu", Stores: three(), LookEvery: minLookEvery - 1},
-		"LookEvery is 10.000000001s":         {Here: "eu", Stores: three(), LookEvery: maxLookEvery + 1},
-		"MaxClients is -1: give":             {Here: "eu", Stores: three(), MaxClients: -1},
-		`the name ""`:                        {Stores: map[string]core.Store{"": same}},
-		`"eu" is nil: give one`:              {Here: "eu", Stores: map[string]core.Store{"eu": nil}},
-		`"eu" and "us" have the same`:        {Here: "eu", Stores: map[string]core.Store{"eu": same, "us": same}},
+		"has 0 regions":                         {},
+		"has 65 regions":                        {Local: "1", Stores: regions(maxRegions+1, "x")},
+		`the name "xxx`:                         {Local: "1", Stores: regions(2, strings.Repeat("x", 65))},
+		`Local is "asia": give one`:             {Local: "asia", Stores: three(), Strict: true},
+		"Strict and PollInterval or MaxClients": {Local: "eu", Stores: three(), Strict: true, MaxClients: 1},
+		"has Strict and PollInterval":           {Local: "eu", Stores: three(), Strict: true, PollInterval: time.Second},
+		"PollInterval is 19.999999ms: give":     {Local: "eu", Stores: three(), PollInterval: minPollInterval - 1},
+		"PollInterval is 10.000000001s":         {Local: "eu", Stores: three(), PollInterval: maxPollInterval + 1},
+		"MaxClients is -1: give":                {Local: "eu", Stores: three(), MaxClients: -1},
+		`the name ""`:                           {Stores: map[string]core.Store{"": same}},
+		`"eu" is nil: give one`:                 {Local: "eu", Stores: map[string]core.Store{"eu": nil}},
+		`"eu" and "us" have the same`:           {Local: "eu", Stores: map[string]core.Store{"eu": same, "us": same}},
 	} {
 		if _, err := New(c); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want it to say %q", err, want)
@@ -40,19 +40,19 @@ func TestConfig(t *testing.T) {
 	}
 	for _, unmade := range []*Store{nil, {}} {
 		_, err := unmade.Bind(core.Binding{})
-		if failed := unmade.Check(t.Context()); err != errUnmade || failed != err || unmade.Stats().Regions != nil {
-			t.Errorf("%v, %v, want %v and no regions", err, failed, errUnmade)
+		if failed := unmade.Check(t.Context()); err != errZeroStore || failed != err || unmade.Stats().Regions != nil {
+			t.Errorf("%v, %v, want %v and no regions", err, failed, errZeroStore)
 		}
 	}
-	for _, every := range []time.Duration{minLookEvery, maxLookEvery} {
-		newStore(t, Config{Here: "1", Stores: regions(maxRegions, strings.Repeat("x", 64)), LookEvery: every})
+	for _, every := range []time.Duration{minPollInterval, maxPollInterval} {
+		newStore(t, Config{Local: "1", Stores: regions(maxRegions, strings.Repeat("x", 64)), PollInterval: every})
 	}
-	mars := Config{Here: "eu", Strict: true, Home: func(string) string { return "mars" }}
-	l := newScene().limiter(t, mars, core.PerDay(1))
+	mars := Config{Local: "eu", Strict: true, Home: func(string) string { return "mars" }}
+	l := newFixture().limiter(t, mars, core.PerDay(1))
 	if d := l.Allow(t.Context(), "k"); d.Err == nil || !strings.Contains(d.Err.Error(), `no region "mars"`) {
 		t.Errorf("%+v", d)
 	}
-	alone, err := newStore(t, Config{Here: "eu", Stores: map[string]core.Store{"eu": same}, Strict: true}).Bind(
+	alone, err := newStore(t, Config{Local: "eu", Stores: map[string]core.Store{"eu": same}, Strict: true}).Bind(
 		core.Binding{Limits: []core.Limit{core.PerDay(1).Named("1d")}})
 	if _, immediate := alone.(core.Immediate); err != nil || !immediate {
 		t.Errorf("one region is not its own store: %T, %v", alone, err)

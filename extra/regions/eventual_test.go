@@ -14,11 +14,11 @@ import (
 	"github.com/sashlimit/sash/core/storetest"
 )
 
-// TestCalls: a decision is one call of the own region's store. A client far below its limit is not looked at, a busy
-// one once in a LookEvery.
+// TestCalls: a decision is one call of the own region's store. A client far below its limit is not polled, a busy
+// one once in a PollInterval.
 func TestCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newScene()
+		s := newFixture()
 		var mu sync.Mutex
 		calls := map[string]int{}
 		for name, store := range s.stores {
@@ -29,12 +29,12 @@ func TestCalls(t *testing.T) {
 				return c.Next(ctx)
 			})
 		}
-		l := s.limiter(t, Config{Here: "ap"}, core.PerMinute(1000))
+		l := s.limiter(t, Config{Local: "ap"}, core.PerMinute(1000))
 		admitted(t, l, "quiet", 24) // less than a twentieth, shared by two regions
 		time.Sleep(time.Second)
 		synctest.Wait()
 		if calls["Take ap"] != 24 || len(calls) != 1+6 { // the names are checked by a Take and a Usage in each region
-			t.Errorf("%v, want 24 decisions here alone", calls)
+			t.Errorf("%v, want 24 local decisions only", calls)
 		}
 		clear(calls)
 		for range 100 {
@@ -43,9 +43,9 @@ func TestCalls(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		synctest.Wait()
-		// the fifth round begins the looks, and each tenth or so makes one more of them
-		if takes, there := calls["Take ap"], calls["Usage us"]; takes != 500 || there != 5 || len(calls) != 4 {
-			t.Errorf("%v, want 500 decisions here, and 5 looks", calls)
+		// polls start in the fifth round, with one more in each tenth or so
+		if mayAdmit, there := calls["Take ap"], calls["Usage us"]; mayAdmit != 500 || there != 5 || len(calls) != 4 {
+			t.Errorf("%v, want 500 local decisions, and 5 polls", calls)
 		}
 	})
 }
@@ -54,16 +54,16 @@ func TestCalls(t *testing.T) {
 // until it answers. Before, it withholds what is known, for a window from the answer on.
 func TestSilent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newScene()
-		ap := s.limiter(t, Config{Here: "ap"}, core.PerMinute(9))
-		us := s.limiter(t, Config{Here: "us"}, core.PerMinute(9))
+		s := newFixture()
+		ap := s.limiter(t, Config{Local: "ap"}, core.PerMinute(9))
+		us := s.limiter(t, Config{Local: "us"}, core.PerMinute(9))
 		step := func(what string, wait time.Duration, want int) {
 			t.Helper()
 			time.Sleep(wait)
 			if got := admitted(t, ap, "k", 12); got != want {
 				t.Errorf("%s: %d admitted, want %d", what, got, want)
 			}
-			synctest.Wait() // for looks
+			synctest.Wait() // for polls
 		}
 		if got := admitted(t, us, "k", 5); got != 5 {
 			t.Fatalf("%d of 5 admitted", got)
@@ -88,22 +88,22 @@ func TestSilent(t *testing.T) {
 	})
 }
 
-// TestRetryAfter: a client that others have used up is told when the first unit leaves, in whichever region that is,
-// and passes then.
+// TestRetryAfter: the RetryAfter of a client whose limit others have used up is the time until the first unit leaves,
+// in whichever region that is, and passes then.
 func TestRetryAfter(t *testing.T) {
 	for _, order := range [][]string{{"ap", "eu", "us"}, {"eu", "us", "ap"}, {"us", "eu", "ap"}} {
 		synctest.Test(t, func(t *testing.T) {
-			s := newScene()
+			s := newFixture()
 			limiters := map[string]*core.Limiter{}
-			for _, here := range order {
-				limiters[here] = s.limiter(t, Config{Here: here}, core.PerMinute(9))
-				if got := admitted(t, limiters[here], "k", 3); got != 3 {
-					t.Fatalf("%s: %d of 3 admitted", here, got)
+			for _, local := range order {
+				limiters[local] = s.limiter(t, Config{Local: local}, core.PerMinute(9))
+				if got := admitted(t, limiters[local], "k", 3); got != 3 {
+					t.Fatalf("%s: %d of 3 admitted", local, got)
 				}
 				time.Sleep(time.Second)
 			}
 			ap := limiters["ap"]
-			ap.Allow(t.Context(), "k") // so that it is looked at
+			ap.Allow(t.Context(), "k") // so that it is polled
 			time.Sleep(time.Second)
 			const want = 56 * time.Second
 			d := ap.Allow(t.Context(), "k")
@@ -120,24 +120,24 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
-// TestClock: a refusal by what is known shows the time of the own region's server, also when a look there was long
+// TestClock: a refusal without a request shows the time of the own region's server, also when a poll there was long
 // under way. Clocks whose pace is other by a thousandth are apart by 1 ms after a second.
 func TestClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tr := newTrio(false, false)
-		local := func(way time.Duration) {
+		localUsed := func(way time.Duration) {
 			tr.mu.Lock()
 			defer tr.mu.Unlock()
-			tr.ways[0][0] = way
+			tr.delays[0][0] = way
 		}
 		tr.burst(1, 100)
 		time.Sleep(time.Second)
 		tr.burst(0, 40)
 		time.Sleep(ms)
-		local(350 * ms)
+		localUsed(350 * ms)
 		time.Sleep(time.Second)
-		local(100 * time.Microsecond)
-		d := tr.processes[0].Take(t.Context(), core.Ask{Key: served, Cost: 1})
+		localUsed(100 * time.Microsecond)
+		d := tr.processes[0].Take(t.Context(), core.Ask{Key: clientKey, Cost: 1})
 		now := time.UnixMicro(tr.servers[0].Now())
 		if d.Err != nil || d.Allowed || d.Source != core.SourceCached || d.At.Sub(now).Abs() > 5*ms {
 			t.Errorf("%+v, want a refusal at %v", d, now)
@@ -145,7 +145,7 @@ func TestClock(t *testing.T) {
 		settle()
 	})
 	var c clock
-	for _, read := range [][4]time.Duration{ // shown, asked, came, and by how much the clock is ahead then
+	for _, read := range [][4]time.Duration{ // reading, start, received, and the offset of the clock after it
 		{100, 0, 10, 90}, {110, 10, 15, 95}, {1000, 20, 990, 95}, {130, 30, 31, 99}, {60, 40, 45, 20}, {65, 46, 48, 19},
 	} {
 		if c.read(read[0], read[1], read[2]); c.ahead.Load() != int64(read[3]) {
@@ -154,36 +154,36 @@ func TestClock(t *testing.T) {
 	}
 }
 
-// TestEventualAnswers: which requests have a look sent and wait for it, and which ledger decides them.
+// TestEventualAnswers: the requests that poll and wait for the poll, and the ledgers that decide them.
 func TestEventualAnswers(t *testing.T) {
 	refused := core.Decision{RetryAfter: 5, Limit: core.Limit{Name: "limit", Requests: 8}}
 	never := core.Decision{RetryAfter: core.Never, Limit: refused.Limit}
 	allowed := core.Decision{Allowed: true, Limit: core.Limit{Name: "limit", Requests: 8}}
-	few := &core.Override{Limits: []core.Limit{core.PerDay(6).Named("limit")}}
+	buf := &core.Override{Limits: []core.Limit{core.PerDay(6).Named("limit")}}
 	for name, c := range map[string]struct {
 		ask    core.Ask
 		home   string
-		answer told
+		answer stub
 		err    error
-		whole  int // questions to this region
+		whole  int // calls of the local region
 		share  int
-		looks  int // clients that are looked at
+		usages int // polled clients
 	}{
-		"a peek":        {core.Ask{Cost: 1, Peek: true}, "", told{d: allowed}, nil, 1, 0, 0},
-		"a cost of 0":   {core.Ask{}, "", told{d: allowed}, nil, 1, 0, 0},
-		"a charge":      {core.Ask{Cost: 1, Override: &core.Override{Charge: true}}, "", told{d: allowed}, nil, 1, 0, 0},
-		"a request":     {core.Ask{Cost: 1}, "", told{d: allowed}, nil, 0, 1, 1},
-		"above a share": {core.Ask{Cost: 3}, "", told{d: allowed}, nil, 1, 0, 1},
-		"other limits":  {core.Ask{Cost: 1, Override: few}, "", told{d: allowed}, nil, 1, 0, 1},
-		"above all":     {core.Ask{Cost: 9}, "", told{d: never}, nil, 1, 0, 0},
-		"refused":       {core.Ask{Cost: 1}, "", told{d: refused}, nil, 1, 1, 1},
-		"at home":       {core.Ask{Cost: 1}, "ap", told{d: allowed}, nil, 1, 0, 1},
-		"far from home": {core.Ask{Cost: 1}, "eu", told{d: allowed}, nil, 1, 0, 1},
-		"a failure":     {core.Ask{Cost: 1}, "", told{err: errDown}, errDown, 0, 1, 0},
-		"failing peek":  {core.Ask{Cost: 1, Peek: true}, "", told{err: errDown}, errDown, 1, 0, 0},
+		"a peek":        {core.Ask{Cost: 1, Peek: true}, "", stub{d: allowed}, nil, 1, 0, 0},
+		"a cost of 0":   {core.Ask{}, "", stub{d: allowed}, nil, 1, 0, 0},
+		"a charge":      {core.Ask{Cost: 1, Override: &core.Override{Charge: true}}, "", stub{d: allowed}, nil, 1, 0, 0},
+		"a request":     {core.Ask{Cost: 1}, "", stub{d: allowed}, nil, 0, 1, 1},
+		"above a share": {core.Ask{Cost: 3}, "", stub{d: allowed}, nil, 1, 0, 1},
+		"other limits":  {core.Ask{Cost: 1, Override: buf}, "", stub{d: allowed}, nil, 1, 0, 1},
+		"above all":     {core.Ask{Cost: 9}, "", stub{d: never}, nil, 1, 0, 0},
+		"refused":       {core.Ask{Cost: 1}, "", stub{d: refused}, nil, 1, 1, 1},
+		"at home":       {core.Ask{Cost: 1}, "ap", stub{d: allowed}, nil, 1, 0, 1},
+		"far from home": {core.Ask{Cost: 1}, "eu", stub{d: allowed}, nil, 1, 0, 1},
+		"a failure":     {core.Ask{Cost: 1}, "", stub{err: errDown}, errDown, 0, 1, 0},
+		"failing peek":  {core.Ask{Cost: 1, Peek: true}, "", stub{err: errDown}, errDown, 1, 0, 0},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			r, whole, shares := toldRule(t, Config{Home: func(string) string { return c.home }})
+			r, whole, shares := newStubRule(t, Config{Home: func(string) string { return c.home }})
 			for i := range whole {
 				whole[i].d, whole[i].err, whole[i].reset = c.answer.d, c.answer.err, time.Second
 				shares[i].d, shares[i].err = c.answer.d, c.answer.err
@@ -191,8 +191,8 @@ func TestEventualAnswers(t *testing.T) {
 			e := &eventual{r, [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}}
 			c.ask.Key = "k"
 			d := e.Take(t.Context(), c.ask)
-			got := [3]int{whole[0].takes, shares[0].takes, r.store.Stats().Clients}
-			if want := [3]int{c.whole, c.share, c.looks}; !errors.Is(d.Err, c.err) || got != want {
+			got := [3]int{whole[0].mayAdmit, shares[0].mayAdmit, r.store.Stats().Clients}
+			if want := [3]int{c.whole, c.share, c.usages}; !errors.Is(d.Err, c.err) || got != want {
 				t.Errorf("%s: %v after %d, want %v after %d", name, d.Err, got, c.err, want)
 			}
 			if d.Err == nil && (d.Allowed != c.answer.d.Allowed || !d.Allowed && d.RetryAfter != c.answer.d.RetryAfter) {
@@ -202,75 +202,75 @@ func TestEventualAnswers(t *testing.T) {
 		})
 	}
 	synctest.Test(t, func(t *testing.T) {
-		r, whole, shares := toldRule(t, Config{Here: "eu", Home: func(string) string { return "ap" }})
-		q := &question{rule: r, ask: core.Ask{Cost: 1}, limits: r.binding.Limits, home: 0}
-		v := view{short: true, lowers: true, rooms: []room{{left: 8}}}
-		if d := q.decide(t.Context(), &v); d.Allowed || d.Err != nil || d.RetryAfter != silence || d.Remaining != 0 ||
-			whole[1].asked+shares[1].asked != 0 {
-			t.Errorf("far from home, in the first region: %+v, want it after %v", d, silence)
+		r, whole, shares := newStubRule(t, Config{Local: "eu", Home: func(string) string { return "ap" }})
+		q := &request{rule: r, ask: core.Ask{Cost: 1}, limits: r.binding.Limits, home: 0}
+		v := view{short: true, lowered: true, quotas: []quota{{left: 8}}}
+		if d := q.decide(t.Context(), &v); d.Allowed || d.Err != nil || d.RetryAfter != silentAfter || d.Remaining != 0 ||
+			whole[1].calls+shares[1].calls != 0 {
+			t.Errorf("far from home, in the first region: %+v, want it after %v", d, silentAfter)
 		}
 		q.home, v.short = -1, false // a peek where a region is silent
 		whole[1].d = allowed
-		if d := q.decide(t.Context(), &view{lowers: true, rooms: []room{{left: 8, most: 8}}}); d.Err != nil || !d.Allowed {
+		if d := q.decide(t.Context(), &view{lowered: true, quotas: []quota{{left: 8, most: 8}}}); d.Err != nil || !d.Allowed {
 			t.Errorf("%+v", d)
 		}
 		q.ask.Cost, whole[1].d.Remaining = 0, 1
 		for _, left := range []int64{0, -3} { // nothing is left, or less
-			d := q.decide(t.Context(), &view{known: true, lowers: true, rooms: []room{{left: left, most: left}}})
+			d := q.decide(t.Context(), &view{known: true, lowered: true, quotas: []quota{{left: left, most: left}}})
 			if d.Err != nil || !d.Allowed || d.Remaining != 0 {
 				t.Errorf("%d left: %+v, want none to remain", left, d)
 			}
 		}
-		if whole[1].asked != 3 || shares[1].asked != 0 {
-			t.Errorf("of all %d questions, of the share %d", whole[1].asked, shares[1].asked)
+		if whole[1].calls != 3 || shares[1].calls != 0 {
+			t.Errorf("%d calls of the whole limit, %d of the share", whole[1].calls, shares[1].calls)
 		}
 		d := core.Decision{Allowed: true, Limit: allowed.Limit, Remaining: 6}
-		v = view{known: true, short: true, rooms: []room{{left: 6}}}
-		r.store.table.sending = true // no look is sent while the test reads the table
-		look := q.wish(&v, &d, time.Minute)
-		if w := r.store.table.clients[q.holder].wish; look != nil || w == nil || w.left != 0.75 {
-			t.Errorf("a client that is known: %+v, and waits for %v, want a look and no wait", w, look)
+		v = view{known: true, short: true, quotas: []quota{{left: 6}}}
+		r.store.table.sending = true // no poll is sent while the test reads the table
+		usage := q.poll(&v, &d, time.Minute)
+		if w := r.store.table.clients[q.holder].poll; usage != nil || w == nil || w.left != 0.75 {
+			t.Errorf("a client that is known: %+v, and waits for %v, want a poll and no wait", w, usage)
 		}
 		time.Sleep(time.Minute)
 	})
-	r, _, _ := toldRule(t, Config{Home: func(string) string { return "mars" }})
+	r, _, _ := newStubRule(t, Config{Home: func(string) string { return "mars" }})
 	if err := (&eventual{rule: r}).Take(t.Context(), core.Ask{Key: "k", Cost: 1}).Err; err == nil {
 		t.Error("at home nowhere")
 	}
 }
 
-// TestAwait: after a look a request has the time that is left.
+// TestAwait: after a poll a request has the rest of its time.
 func TestAwait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r, _, _ := toldRule(t, Config{})
+		r, _, _ := newStubRule(t, Config{})
 		ended, cancel := context.WithCancelCause(t.Context())
 		cancel(errDown)
 		for waits, want := range map[time.Duration]time.Duration{40: 60, 99: 1, 100: 1, 200: 1} {
-			q, began := &question{rule: r, ask: core.Ask{Timeout: 100}}, r.store.now()
+			q, start := &request{rule: r, ask: core.Ask{Timeout: 100}}, r.store.now()
 			time.Sleep(waits)
-			if err := q.await(t.Context(), over, began); err != nil && waits < 100 || q.ask.Timeout != want {
+			if err := q.await(t.Context(), over, start); err != nil && waits < 100 || q.ask.Timeout != want {
 				t.Errorf("after %d ns: %v, %d left, want %d", waits, err, q.ask.Timeout, want)
 			}
 		}
 		const s = time.Second
-		for timeout, waits := range map[time.Duration]time.Duration{0: silence, s: s * 3 / 4, time.Minute: silence} {
-			q, began := &question{rule: r, ask: core.Ask{Timeout: timeout}}, r.store.now()
-			err := q.await(t.Context(), nil, began)
-			if passed := r.store.now() - began; err != nil || passed != waits || q.ask.Timeout != max(0, timeout-waits) {
+		for timeout, waits := range map[time.Duration]time.Duration{0: silentAfter, s: s * 3 / 4, time.Minute: silentAfter} {
+			q, start := &request{rule: r, ask: core.Ask{Timeout: timeout}}, r.store.now()
+			err := q.await(t.Context(), nil, start)
+			if passed := r.store.now() - start; err != nil || passed != waits || q.ask.Timeout != max(0, timeout-waits) {
 				t.Errorf("of %v: waits for %v, %v, want %v; then %v are left", timeout, passed, err, waits, q.ask.Timeout)
 			}
 		}
-		q := &question{rule: r}
+		q := &request{rule: r}
 		if err := q.await(ended, nil, r.store.now()); err != errDown {
 			t.Errorf("%v, want %v", err, errDown)
 		}
 	})
 }
 
-// TestLook: a silent region is asked one question at a time, and is not awaited. No other region is asked if the own
-// one fails.
-func TestLook(t *testing.T) {
-	r, whole, _ := toldRule(t, Config{})
+// TestRunPoll: a silent region gets one request at a time, and the poll does not wait for it. No other region is polled
+// if the own one fails.
+func TestRunPoll(t *testing.T) {
+	r, whole, _ := newStubRule(t, Config{})
 	us := r.store.regions[2]
 	for _, c := range []struct {
 		silent, probing bool
@@ -286,11 +286,11 @@ func TestLook(t *testing.T) {
 			r.store.epoch = time.Now().Add(-time.Hour)
 		}
 		us.probing.Store(c.probing)
-		whole[0].err, whole[1].asked, whole[2].asked = c.own, 0, 0
-		w := &wish{client: &client{looks: make([]look, 2)}}
-		w.client.wish = w
-		if r.look(w); w.client.wish != nil || whole[1].asked != c.eu || whole[2].asked != c.us {
-			t.Errorf("%+v: eu was asked %d times, us %d times, and the look is %+v", c, whole[1].asked, whole[2].asked, w)
+		whole[0].err, whole[1].calls, whole[2].calls = c.own, 0, 0
+		w := &poll{client: &client{usages: make([]usage, 2)}}
+		w.client.poll = w
+		if r.runPoll(w); w.client.poll != nil || whole[1].calls != c.eu || whole[2].calls != c.us {
+			t.Errorf("%+v: %d calls of eu, %d of us, and the poll is %+v", c, whole[1].calls, whole[2].calls, w)
 		}
 		if us.probing.Load() != c.probing || us.silent(r.store.now()) != (c.silent && c.probing) {
 			t.Errorf("%+v: probing: %v", c, us.probing.Load())

@@ -17,16 +17,17 @@ func inUse() int64 {
 }
 
 // TestFlood: a flood of busy clients takes no more memory than those that have a place: at most 360 bytes each while
-// they all wait for a look, which is when they take most.
+// they all wait for a poll, when they use the most memory.
 func TestFlood(t *testing.T) {
 	const places = 1 << 14
 	e := newEventual(t, 0)
 	table := e.store.table
-	table.most, table.sending = places, true // no look is sent: the memory of looks under way follows the machine's load
+	// No poll is sent: the memory of polls in flight depends on the machine's load.
+	table.most, table.sending = places, true
 	before := inUse()
-	e.wishes(4 * places)
-	if took := inUse() - before; len(table.clients) != places || took > 360*places {
-		t.Errorf("%d clients take %d bytes", len(table.clients), took)
+	e.pollAll(4 * places)
+	if elapsed := inUse() - before; len(table.clients) != places || elapsed > 360*places {
+		t.Errorf("%d clients take %d bytes", len(table.clients), elapsed)
 	}
 	runtime.KeepAlive(e)
 }

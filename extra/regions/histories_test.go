@@ -39,11 +39,11 @@ func (l *admissions) units(from, to time.Time) int64 {
 	return l.totals[max(i, j)] - l.totals[i]
 }
 
-// checkTheorem holds every admission against Theorem E: what its region has admitted in the window that ends with it,
-// the others until the looks that it was decided by, and the shares of regions of which no look has come for 2 s and a
-// LookEvery, is at most the limit; or it is within the share of its region. Clocks that go at other paces make a window
-// shorter by a thousandth. It returns the most units that a window holds in all regions.
-func (w *world) checkTheorem(limit core.Limit) (most int64, err error) {
+// checkTheorem checks every admission against Theorem E: the units that its region has admitted in the window that ends
+// with it, the others until the polls that decided it, and the shares of regions without a poll in the last 2 s and a
+// PollInterval, is at most the limit; or it is within the share of its region. Clocks that go at other paces make a
+// window shorter by a thousandth. It returns the most units that a window holds in all regions.
+func (w *simulation) checkTheorem(limit core.Limit) (most int64, err error) {
 	all := logsOf(w.used, len(w.servers))
 	for _, a := range w.used {
 		begin := a.at.Add(-limit.Window * 999 / 1000)
@@ -54,10 +54,10 @@ func (w *world) checkTheorem(limit core.Limit) (most int64, err error) {
 			switch {
 			case i == a.region:
 				known, withheld = known+units, withheld+units
-			case a.looks != nil:
-				seen := all[i].units(begin, a.looks[i].ran)
+			case a.polls != nil:
+				seen := all[i].units(begin, a.polls[i].ran)
 				known += seen
-				if a.at.Sub(a.looks[i].sent) <= silence+defaultLookEvery {
+				if a.at.Sub(a.polls[i].sent) <= silentAfter+defaultPollInterval {
 					withheld += seen
 				} else {
 					withheld += share(limit.Requests, i, len(all))
@@ -84,13 +84,14 @@ const parts = 4
 // are of all kinds of traffic; the further ones are the rest.
 func testHistories(t *testing.T, strict, further bool, others ...string) {
 	var mu sync.Mutex
-	had := map[string]int{}
+	events := map[string]int{}
 	t.Cleanup(func() { // when all parts have ended
-		t.Log(had)
+		t.Log(events)
 		t.Logf("proved: %s, -seed %d: %d histories, %d admitted, %d refused, %d failed, %d messages lost, %d crashes",
-			t.Name(), *first, had["histories"], had["admitted"], had["refused"], had["failed"], had["lost"], had["crashes"])
-		for _, thing := range slices.Concat(usual, others) {
-			if had[thing] == 0 && had["histories"] >= 75 {
+			t.Name(), *first, events["histories"], events["admitted"], events["refused"],
+			events["failed"], events["lost"], events["crashes"])
+		for _, thing := range slices.Concat(required, others) {
+			if events[thing] == 0 && events["histories"] >= 75 {
 				t.Errorf("too one-sided to prove anything: no history had %q", thing)
 			}
 		}
@@ -111,11 +112,11 @@ func testHistories(t *testing.T, strict, further bool, others ...string) {
 			t.Parallel()
 			for seed := begin + part; seed < end; seed += parts {
 				synctest.Test(t, func(t *testing.T) {
-					w := randomWorld(seed, strict)
+					w := randomSimulation(seed, strict)
 					for _, limit := range w.limits {
 						most, err := w.checkTheorem(limit)
 						if most > limit.Requests {
-							w.had["above a limit"]++
+							w.events["above a limit"]++
 						}
 						if err != nil || strict && most > limit.Requests {
 							t.Fatalf("-seed %d, %d regions: %d admitted, want %d: %v",
@@ -124,9 +125,9 @@ func testHistories(t *testing.T, strict, further bool, others ...string) {
 					}
 					mu.Lock()
 					defer mu.Unlock()
-					had["histories"]++
-					for what, n := range w.had {
-						had[what] += n
+					events["histories"]++
+					for what, n := range w.events {
+						events[what] += n
 					}
 				})
 			}

@@ -13,23 +13,24 @@ import (
 type Stats struct {
 	Regions []Region // by name
 
-	Clients int // busy clients that are looked at, at most Config.MaxClients; 0 if strict
-	Overdue int // of these, clients that have waited for a look for so long that their share decides
+	Clients int // number of busy clients to poll for, at most Config.MaxClients; 0 if strict
+	Overdue int // number of these whose poll is overdue, by more than 2 s: they have the share of this region
 }
 
 // Region is a region as this process sees it.
 type Region struct {
 	Name   string
-	Here   bool      // it is the region of this process
-	Latest time.Time // the latest answer to a look, or strict to a decision; zero if there was none
+	Local  bool      // reports whether this process runs in the region
+	Latest time.Time // time of the latest answer to a poll or, if strict, to a request; zero if there is none
 
-	// SilentSince is the time at which the region stopped answering; zero unless that is more than 2 s ago.
+	// SilentSince is the time of the first request without an answer; zero unless it is more than 2 s ago.
 	SilentSince time.Time
 
-	Spilled uint64 // requests of this process that this other region has admitted; 0 unless strict
+	Spilled uint64 // requests of this process admitted by this other region; 0 unless strict
 }
 
-// Stats returns the statistics. It asks no region. It may be called every second, and is safe for concurrent use.
+// Stats returns the statistics. It sends no request, so it is cheap enough for every second. It is safe for concurrent
+// use.
 func (s *Store) Stats() Stats {
 	var stats Stats
 	if s == nil {
@@ -37,7 +38,7 @@ func (s *Store) Stats() Stats {
 	}
 	now := s.now()
 	for i, r := range s.regions {
-		region := Region{Name: r.name, Here: i == s.here, Spilled: r.spilled.Load()}
+		region := Region{Name: r.name, Local: i == s.local, Spilled: r.spilled.Load()}
 		if latest := r.latest.Load(); latest > 0 {
 			region.Latest = s.epoch.Add(time.Duration(latest))
 		}
@@ -57,28 +58,28 @@ type region struct {
 	name  string
 	store core.Store
 
-	failing atomic.Int64 // when the first question without an answer was sent, since the epoch; 0: the last was answered
-	probing atomic.Bool  // a question is under way to see whether a silent region is back
-	latest  atomic.Int64 // when the latest answer came, since the epoch; 0: none has
+	failing atomic.Int64 // departure since the epoch of the first request without an answer; 0 if there is none
+	probing atomic.Bool  // a probe of the silent region is in flight
+	latest  atomic.Int64 // arrival of the latest answer since the epoch; 0 if there is none
 	spilled atomic.Uint64
 }
 
 // silent reports whether the region has not answered for 2 s.
 func (r *region) silent(now time.Duration) bool {
 	since := time.Duration(r.failing.Load())
-	return since > 0 && now-since > silence
+	return since > 0 && now-since > silentAfter
 }
 
-// answers reports whether the region has answered its latest question, or was asked none.
-func (r *region) answers() bool { return r.failing.Load() == 0 }
+// isHealthy reports whether no request to the region lacks an answer.
+func (r *region) isHealthy() bool { return r.failing.Load() == 0 }
 
-// failed returns an error of the region, with its name.
-func (r *region) failed(err error) error {
+// withName adds the region's name to its error.
+func (r *region) withName(err error) error {
 	return &errs.Error{Prefix: fmt.Sprintf("region %q: ", r.name), Err: err}
 }
 
-// answered notes an answer or a failure. A failure says nothing if the region has answered since it was asked.
-func (r *region) answered(err error, sent, came time.Duration) {
+// recordAnswer records an answer or a failure. It ignores the failure of a request sent before the latest answer.
+func (r *region) recordAnswer(err error, sent, received time.Duration) {
 	if err != nil {
 		if int64(sent) >= r.latest.Load() {
 			r.failing.CompareAndSwap(0, int64(sent))
@@ -86,18 +87,17 @@ func (r *region) answered(err error, sent, came time.Duration) {
 		return
 	}
 	r.failing.Store(0)
-	r.latest.Store(int64(came))
+	r.latest.Store(int64(received))
 }
 
-// clock holds by how much the clock of a region's store is ahead of the time since the epoch. It is safe for concurrent
-// use.
+// clock holds the offset of a region store's clock from the time since the epoch. It is safe for concurrent use.
 type clock struct{ ahead atomic.Int64 }
 
-// read notes that the clock has shown a time while a question was under way. It changes ahead by no more than it must,
-// so that a reply that was long under way does not spoil it.
-func (c *clock) read(shown, asked, came time.Duration) {
+// read updates the offset by a reading of the clock between start and received. It changes the offset by the least
+// possible, so that a slow reply does not spoil it.
+func (c *clock) read(reading, start, received time.Duration) {
 	ahead := time.Duration(c.ahead.Load())
-	if now := min(max(ahead, shown-came), shown-asked); now != ahead {
+	if now := min(max(ahead, reading-received), reading-start); now != ahead {
 		c.ahead.Store(int64(now))
 	}
 }

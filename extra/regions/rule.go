@@ -13,15 +13,15 @@ import (
 	"github.com/sashlimit/sash/internal/notice"
 )
 
-// rule is a rule in all regions. Both modes share it.
+// rule is a rule in all regions. It is the common part of both modes.
 type rule struct {
 	store   *Store
 	binding core.Binding
 	ledgers []ledgers // by region
-	order   []int     // the regions: this one, and then by name from the next one on
+	order   []int     // indexes of the regions, the local one first and then by name
 }
 
-// ledgers are the ledgers of a rule in one region. Both are on the same counts.
+// ledgers are the two ledgers of a rule in one region, on the same counts.
 type ledgers struct {
 	whole  core.Ledger
 	share  core.Ledger  // nil if the region has no share of a limit
@@ -33,28 +33,28 @@ func (s *Store) newRule(binding core.Binding) (*rule, error) {
 	for i, region := range s.regions {
 		all, err := newLedgers(region.store, binding, i, len(s.regions))
 		if err != nil {
-			return nil, region.failed(err)
+			return nil, region.withName(err)
 		}
 		r.ledgers = append(r.ledgers, all)
-		r.order = append(r.order, (s.here+i)%len(s.regions))
+		r.order = append(r.order, (s.local+i)%len(s.regions))
 	}
 	return r, nil
 }
 
-// newLedgers binds the store of region i to the limits of the binding, and to that region's share of them.
+// newLedgers binds the store of region i to the limits of the binding, and to the region's share of them.
 func newLedgers(store core.Store, binding core.Binding, i, regions int) (l ledgers, err error) {
 	if l.whole, err = store.Bind(binding); err != nil {
 		return l, err
 	}
-	var some bool
-	if l.shares, some = shareOf(binding.Limits, i, regions); some {
+	var ok bool
+	if l.shares, ok = shareOf(binding.Limits, i, regions); ok {
 		binding.Limits = l.shares
 		l.share, err = store.Bind(binding)
 	}
 	return l, err
 }
 
-// home returns the index of the region that has all of a client's limits, or -1.
+// home returns the index of the region that enforces a client's whole limits, or -1.
 func (r *rule) home(client string) (int, error) {
 	if r.store.config.Home == nil {
 		return -1, nil
@@ -71,12 +71,12 @@ func (s *Store) index(name string) (int, error) {
 	return i, nil
 }
 
-// limitIndex returns the index in limits of d.Limit, which may be a share of it.
+// limitIndex returns the index in limits of d.Limit, or of the limit that it is a share of.
 func limitIndex(d *core.Decision, limits []core.Limit) int {
 	return max(0, slices.IndexFunc(limits, func(l core.Limit) bool { return l.Name == d.Limit.Name }))
 }
 
-// limitsOf returns the limits of a request: its own, or the rule's.
+// limitsOf returns the request's own limits, or else the rule's.
 func (r *rule) limitsOf(ask *core.Ask) []core.Limit {
 	if ask.Override != nil && ask.Override.Limits != nil {
 		return ask.Override.Limits
@@ -84,30 +84,30 @@ func (r *rule) limitsOf(ask *core.Ask) []core.Limit {
 	return r.binding.Limits
 }
 
-// notice tells the observer of the rule's limiter, if there is one.
+// notice sends a notice to the limiter's observer, if there is one.
 func (r *rule) notice(code, text string) {
 	if r.binding.Notice != nil {
 		r.binding.Notice(code, text)
 	}
 }
 
-// answered notes that a region has answered or failed, and tells the observer once it is silent.
-func (r *rule) answered(region *region, err error, sent, came time.Duration) {
-	region.answered(err, sent, came)
-	if region.silent(came) {
+// recordAnswer records an answer or a failure of a region, and sends a notice if the region is silent.
+func (r *rule) recordAnswer(region *region, err error, sent, received time.Duration) {
+	region.recordAnswer(err, sent, received)
+	if region.silent(received) {
 		r.notice(notice.RegionSilent, fmt.Sprintf("region %q has not answered for %v: until it does, each client "+
-			"has less than its limit, by what that region has of it", region.name, silence))
+			"has its limit less that region's share", region.name, silentAfter))
 	}
 }
 
-// everywhere calls do for each region at the same time, and joins the errors.
-func (s *Store) everywhere(do func(i int) error) error {
+// forEachRegion calls do for all regions concurrently, and joins the errors.
+func (s *Store) forEachRegion(do func(i int) error) error {
 	failed := make([]error, len(s.regions))
 	var group sync.WaitGroup
 	for i, region := range s.regions {
 		group.Go(func() {
 			if err := do(i); err != nil {
-				failed[i] = region.failed(err)
+				failed[i] = region.withName(err)
 			}
 		})
 	}
@@ -115,8 +115,8 @@ func (s *Store) everywhere(do func(i int) error) error {
 	return errors.Join(failed...)
 }
 
-// Usage implements [core.Ledger]. It asks the client's home, or else all regions, and fails if one
-// of them does, since its counts are unknown then. At is the time of this region.
+// Usage implements [core.Ledger]. It asks the client's home region, or else all regions, and fails if one of them
+// fails. At is the time of the local region.
 func (r *rule) Usage(ctx context.Context, key string) ([]core.Usage, error) {
 	if home, err := r.home(key); err != nil || home >= 0 {
 		if err != nil {
@@ -125,20 +125,20 @@ func (r *rule) Usage(ctx context.Context, key string) ([]core.Usage, error) {
 		return r.ledgers[home].whole.Usage(ctx, key)
 	}
 	all := make([][]core.Usage, len(r.ledgers))
-	err := r.store.everywhere(func(i int) (err error) {
+	err := r.store.forEachRegion(func(i int) (err error) {
 		all[i], err = r.ledgers[i].whole.Usage(ctx, key)
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	sum := all[r.store.here]
+	sum := all[r.store.local]
 	for _, i := range r.order[1:] {
 		for l, use := range all[i] {
 			sum[l].Used += use.Used
 			one, other := sum[l].ResetAfter, use.ResetAfter
 			sum[l].ResetAfter = min(cmp.Or(one, other), cmp.Or(other, one))
-			if r.binding.Limits[l].Algorithm.Linear() { // all of them are full
+			if r.binding.Limits[l].Algorithm.Linear() { // until all are full
 				sum[l].ResetAfter = max(one, other)
 			}
 		}
@@ -146,9 +146,9 @@ func (r *rule) Usage(ctx context.Context, key string) ([]core.Usage, error) {
 	return sum, nil
 }
 
-// Return implements [core.Ledger]. The units go back to the region that has counted them.
+// Return implements [core.Ledger]. The units go back to the region that counted them.
 func (r *rule) Return(ctx context.Context, back core.Refund) (int64, error) {
-	i, err := r.store.index(cmp.Or(back.Region, r.store.config.Here))
+	i, err := r.store.index(cmp.Or(back.Region, r.store.config.Local))
 	if err != nil {
 		return 0, err
 	}
@@ -157,7 +157,7 @@ func (r *rule) Return(ctx context.Context, back core.Refund) (int64, error) {
 		return 0, err
 	}
 	if share := r.ledgers[i].share; home < 0 && share != nil {
-		if shares, some := shareOf(back.Limits, i, len(r.order)); some && back.Limits != nil {
+		if shares, ok := shareOf(back.Limits, i, len(r.order)); ok && back.Limits != nil {
 			back.Limits = shares
 		}
 		return share.Return(ctx, back)
@@ -165,19 +165,18 @@ func (r *rule) Return(ctx context.Context, back core.Refund) (int64, error) {
 	return r.ledgers[i].whole.Return(ctx, back)
 }
 
-// Reset implements [core.Ledger]. The error names the regions that are not reset.
+// Reset implements [core.Ledger]. The error names the regions that failed.
 func (r *rule) Reset(ctx context.Context, key string) error {
-	return r.store.everywhere(func(i int) error { return r.ledgers[i].whole.Reset(ctx, key) })
+	return r.store.forEachRegion(func(i int) error { return r.ledgers[i].whole.Reset(ctx, key) })
 }
 
-// share returns region i's part of n. The parts sum to n, and the last region has the largest.
+// share returns region i's share of n. The shares sum to n, and the last region has the largest.
 func share(n int64, i, regions int) int64 {
 	r := int64(regions)
 	return n*int64(i+1)/r - n*int64(i)/r
 }
 
-// shareOf returns region i's share of each limit. It reports false if one share is 0: the region can admit nothing
-// then.
+// shareOf returns region i's share of each limit. It reports false if a share is 0, so that the region admits nothing.
 func shareOf(limits []core.Limit, i, regions int) ([]core.Limit, bool) {
 	limits = slices.Clone(limits)
 	for l := range limits {

@@ -12,20 +12,20 @@ import (
 
 var errDown = errors.New("down")
 
-// told is a ledger that answers as it is told, and counts what it is asked.
-type told struct {
+// stub is a ledger with a given answer. It counts its calls.
+type stub struct {
 	core.Ledger
-	d     core.Decision
-	err   error
-	reset time.Duration
-	leave func() // called during a Take
-	asked int    // all questions
-	takes int
+	d        core.Decision
+	err      error
+	reset    time.Duration
+	leave    func() // called during a Take
+	calls    int    // of all methods
+	mayAdmit int
 }
 
-func (l *told) Take(context.Context, core.Ask) core.Decision {
-	l.takes++
-	if l.asked++; l.leave != nil {
+func (l *stub) Take(context.Context, core.Ask) core.Decision {
+	l.mayAdmit++
+	if l.calls++; l.leave != nil {
 		l.leave()
 	}
 	d := l.d
@@ -33,27 +33,27 @@ func (l *told) Take(context.Context, core.Ask) core.Decision {
 	return d
 }
 
-func (l *told) Usage(context.Context, string) ([]core.Usage, error) {
-	l.asked++
+func (l *stub) Usage(context.Context, string) ([]core.Usage, error) {
+	l.calls++
 	return []core.Usage{{Used: 1, ResetAfter: l.reset}}, l.err
 }
 
-func (l *told) Return(_ context.Context, back core.Refund) (int64, error) {
-	l.asked++
+func (l *stub) Return(_ context.Context, back core.Refund) (int64, error) {
+	l.calls++
 	return back.Units, nil
 }
 
-// toldRule returns a rule of a limit of 8 whose regions ap, eu and us answer as they are told, of all their counts and
+// newStubRule returns a rule of a limit of 8 whose regions ap, eu and us are stubs, of all their counts and
 // of their shares.
-func toldRule(t *testing.T, c Config) (r *rule, whole, shares [3]*told) {
-	c.Here, c.Stores = cmp.Or(c.Here, "ap"), three()
+func newStubRule(t *testing.T, c Config) (r *rule, whole, shares [3]*stub) {
+	c.Local, c.Stores = cmp.Or(c.Local, "ap"), three()
 	limits := []core.Limit{core.PerDay(8).Named("limit")}
 	r, err := newStore(t, c).newRule(core.Binding{Name: "api", Limits: limits})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for i := range whole {
-		whole[i], shares[i] = new(told), new(told)
+		whole[i], shares[i] = new(stub), new(stub)
 		r.ledgers[i].whole, r.ledgers[i].share = whole[i], shares[i]
 	}
 	return r, whole, shares
@@ -64,7 +64,7 @@ func TestUsageAndReturn(t *testing.T) {
 	for resets, want := range map[[3]time.Duration]time.Duration{
 		{0, 0, 0}: 0, {0, 5, 3}: 3, {3, 5, 0}: 3, {5, 0, 3}: 3, {0, 0, 4}: 4, {4, 0, 0}: 4, {3, 4, 5}: 3,
 	} {
-		r, whole, _ := toldRule(t, Config{})
+		r, whole, _ := newStubRule(t, Config{})
 		for i := range whole {
 			whole[i].reset = resets[i]
 		}
@@ -74,17 +74,17 @@ func TestUsageAndReturn(t *testing.T) {
 	}
 	for _, c := range []struct {
 		home, region string
-		asked        [6]int // all counts of the regions, and their shares
+		calls        [6]int // all counts of the regions, and their shares
 		used         int64  // or 0 for an error
 	}{
 		{"", "", [6]int{3: 1}, 3}, {"", "us", [6]int{5: 1}, 3}, {"ap", "", [6]int{0: 1}, 1}, {"eu", "eu", [6]int{1: 1}, 1},
 		{"", "mars", [6]int{}, 3}, {"mars", "", [6]int{}, 0},
 	} {
-		r, whole, shares := toldRule(t, Config{Home: func(string) string { return c.home }})
+		r, whole, shares := newStubRule(t, Config{Home: func(string) string { return c.home }})
 		n, err := r.Return(t.Context(), core.Refund{Key: "k", Units: 2, Region: c.region})
-		asked := [6]int{whole[0].asked, whole[1].asked, whole[2].asked, shares[0].asked, shares[1].asked, shares[2].asked}
-		if fails := c.asked == [6]int{}; asked != c.asked || (err != nil) != fails || (n == 2) == fails {
-			t.Errorf("%+v: gave %d, %v, by %v", c, n, err, asked)
+		calls := [6]int{whole[0].calls, whole[1].calls, whole[2].calls, shares[0].calls, shares[1].calls, shares[2].calls}
+		if fails := c.calls == [6]int{}; calls != c.calls || (err != nil) != fails || (n == 2) == fails {
+			t.Errorf("%+v: gave %d, %v, by %v", c, n, err, calls)
 		}
 		uses, err := r.Usage(t.Context(), "k")
 		if (err != nil) != (c.used == 0) || err == nil && uses[0].Used != c.used {

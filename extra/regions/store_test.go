@@ -28,16 +28,16 @@ func newStore(t testing.TB, c Config) *Store {
 	return s
 }
 
-// scene is three regions in memory, of which some may be down or silent.
-type scene struct {
+// fixture has three regions in memory, which may be down or silent.
+type fixture struct {
 	stores map[string]core.Store
 	down   map[string]error
 	silent map[string]bool
 	notice string
 }
 
-func newScene() *scene {
-	s := &scene{stores: three(), down: map[string]error{}, silent: map[string]bool{}}
+func newFixture() *fixture {
+	s := &fixture{stores: three(), down: map[string]error{}, silent: map[string]bool{}}
 	for name, store := range s.stores {
 		s.stores[name] = storetest.Wrap(store, func(ctx context.Context, call storetest.Call) (core.Decision, error) {
 			if s.silent[name] {
@@ -56,7 +56,7 @@ func newScene() *scene {
 }
 
 // limiter returns a limiter of a region.
-func (s *scene) limiter(t *testing.T, c Config, limits ...core.Limit) *core.Limiter {
+func (s *fixture) limiter(t *testing.T, c Config, limits ...core.Limit) *core.Limiter {
 	t.Helper()
 	c.Stores = s.stores
 	return core.Must(core.New(core.Config{
@@ -98,12 +98,12 @@ func (s bucketsAt) Bind(by core.Binding) (core.Ledger, error) {
 func TestBucketIsStrict(t *testing.T) {
 	stores := three()
 	total := 0
-	for _, here := range []string{"ap", "eu", "us"} {
-		l := core.Must(core.New(core.Config{Name: "api", Store: newStore(t, Config{Here: here, Stores: stores}),
+	for _, local := range []string{"ap", "eu", "us"} {
+		l := core.Must(core.New(core.Config{Name: "api", Store: newStore(t, Config{Local: local, Stores: stores}),
 			Limits: []core.Limit{core.RateAndBurst(1, time.Hour, 10)}, OnStoreError: core.FailClosed}))
 		total += admitted(t, l, "k", 9)
 		if uses, err := l.Usage(t.Context(), "k"); err != nil || uses[0].ResetAfter <= 9*time.Hour {
-			t.Errorf("%s: %+v, %v, want all back in 10 h", here, uses, err)
+			t.Errorf("%s: %+v, %v, want all back in 10 h", local, uses, err)
 		}
 	}
 	if total != 10 {
@@ -113,7 +113,7 @@ func TestBucketIsStrict(t *testing.T) {
 
 // TestConformance: the regions are a store to the letter where the client's home has all of its limits. Without one,
 // while the others are idle, eventual regions are too but for two subtests: of several limits, a share may bind that
-// is of another limit than the one with the least left, and on a busy machine a look comes too late for many at once.
+// is of another limit than the one with the least left, and on a busy machine a poll comes too late for many at once.
 // Where the home is another region, each has a server of its own.
 func TestConformance(t *testing.T) {
 	at := func(home string) func(string) string { return func(string) string { return home } }
@@ -123,9 +123,9 @@ func TestConformance(t *testing.T) {
 		servers[name] = redisstore.New(redistest.Start(t).Client(t))
 	}
 	for name, c := range map[string]Config{
-		"strict":                {Here: "eu", Stores: three(), Strict: true, Home: at("eu")},
-		"strict away from home": {Here: "eu", Stores: servers, Strict: true, Home: at("ap")},
-		"eventual":              {Here: "eu", Stores: three()},
+		"strict":                {Local: "eu", Stores: three(), Strict: true, Home: at("eu")},
+		"strict away from home": {Local: "eu", Stores: servers, Strict: true, Home: at("ap")},
+		"eventual":              {Local: "eu", Stores: three()},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -12,25 +12,25 @@ import (
 	"github.com/sashlimit/sash/core"
 )
 
-// TestStrictFaults: a region that is down or silent has refused, and the others are asked all the same, in time. Only
-// the first request waits for it, until it has answered a question that counts nothing.
+// TestStrictFaults: if a region is down or silent, the others still decide in time. Only the first request waits for
+// the region, until a probe of it is answered.
 func TestStrictFaults(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newScene()
-		l := s.limiter(t, Config{Here: "ap", Strict: true}, core.PerDay(8))
+		s := newFixture()
+		l := s.limiter(t, Config{Local: "ap", Strict: true}, core.PerDay(8))
 		s.silent["ap"], s.down["eu"] = true, errors.New("refused")
 		for i := range 5 {
-			began := time.Now()
+			start := time.Now()
 			d := l.Allow(t.Context(), "k")
-			took, want := time.Since(began), time.Duration(0)
+			elapsed, want := time.Since(start), time.Duration(0)
 			if i == 0 {
 				want = 500 * ms
 			}
-			if d.Err != nil || d.Allowed != (i < 3) || took != want {
-				t.Errorf("request %d, with us alone, which has a share of 3: %+v after %v, want %v", i, d, took, want)
+			if d.Err != nil || d.Allowed != (i < 3) || elapsed != want {
+				t.Errorf("request %d, with us alone, which has a share of 3: %+v after %v, want %v", i, d, elapsed, want)
 			}
 		}
-		time.Sleep(checkTimeout) // for the questions that are under way
+		time.Sleep(checkTimeout) // for requests in flight
 		synctest.Wait()
 		s.silent["ap"] = false
 		l.Allow(t.Context(), "k")
@@ -56,8 +56,8 @@ func TestStrictFaults(t *testing.T) {
 // TestStrictNever: what exceeds every share never passes, and a notice says so; what exceeds some goes to another. A
 // limit below the number of regions is the last ones'. A charge counts in its own region.
 func TestStrictNever(t *testing.T) {
-	s := newScene()
-	l := s.limiter(t, Config{Here: "ap", Strict: true}, core.PerHour(100), core.PerDay(8))
+	s := newFixture()
+	l := s.limiter(t, Config{Local: "ap", Strict: true}, core.PerHour(100), core.PerDay(8))
 	if d := l.AllowN(t.Context(), "k", 4); d.Allowed || d.RetryAfter != core.Never || d.Region != "us" ||
 		s.notice != "region-shares" {
 		t.Errorf("4 of 8: %+v, a notice %q, want us, which has the largest share, to say never", d, s.notice)
@@ -69,7 +69,7 @@ func TestStrictNever(t *testing.T) {
 			t.Errorf("4 of 12 for this request: %+v, want it admitted by %q", d, want)
 		}
 	}
-	one := s.limiter(t, Config{Here: "ap", Strict: true}, core.PerDay(1).Named("one"))
+	one := s.limiter(t, Config{Local: "ap", Strict: true}, core.PerDay(1).Named("one"))
 	for _, want := range []bool{true, false} {
 		if d := one.Allow(t.Context(), "k"); d.Allowed != want || d.Err != nil || d.Region != "us" {
 			t.Errorf("1 a day: %+v, want it admitted: %v", d, want)
@@ -82,44 +82,44 @@ func TestStrictNever(t *testing.T) {
 	}
 }
 
-// TestStrictAnswers: a refusal and a failure have the next region asked, and an admission or the end of the caller's
-// context is the answer. Of refusals the one that ends first is told, and of failures alone the first.
+// TestStrictAnswers: a refusal and a failure lead to the next region, and an admission or the end of the caller's
+// context is the answer. Of refusals the first to end is the answer, and of failures only the first one.
 func TestStrictAnswers(t *testing.T) {
-	refuses := func(after time.Duration) told { return told{d: core.Decision{RetryAfter: after}} }
-	allows, leaves := told{d: core.Decision{Allowed: true}}, errors.New("left")
-	fails := func(err error) told { return told{d: core.Decision{Allowed: true}, err: err} }
+	refuses := func(after time.Duration) stub { return stub{d: core.Decision{RetryAfter: after}} }
+	allows, errLeft := stub{d: core.Decision{Allowed: true}}, errors.New("left")
+	fails := func(err error) stub { return stub{d: core.Decision{Allowed: true}, err: err} }
 	first := errors.New("first")
 	for name, c := range map[string]struct {
-		answers [3]told
-		ends    bool // the context ends while the first is asked
+		results [3]stub
+		ends    bool // the context ends during the first call
 		timeout time.Duration
 		want    core.Decision
 		err     error
-		asked   int
+		calls   int
 	}{
-		"all fail":             {answers: [3]told{fails(first), fails(errDown), fails(errDown)}, err: first, asked: 3},
-		"a refusal, failures":  {[3]told{refuses(5), fails(errDown), fails(errDown)}, false, 0, refuses(5).d, nil, 3},
-		"the first ends first": {[3]told{refuses(5), refuses(6), refuses(7)}, false, 0, refuses(5).d, nil, 3},
-		"the last ends first":  {[3]told{refuses(7), refuses(6), refuses(5)}, false, 0, refuses(5).d, nil, 3},
-		"a failure, admission": {[3]told{fails(errDown), allows, fails(first)}, false, 0, allows.d, nil, 2},
-		"left, refused":        {[3]told{refuses(5), allows, allows}, true, 0, allows.d, nil, 2},
-		"left, failed":         {answers: [3]told{fails(leaves), allows, allows}, ends: true, err: leaves, asked: 1},
-		"no time":              {answers: [3]told{allows, allows, allows}, timeout: 1, err: core.ErrTimeout},
+		"all fail":             {results: [3]stub{fails(first), fails(errDown), fails(errDown)}, err: first, calls: 3},
+		"a refusal, failures":  {[3]stub{refuses(5), fails(errDown), fails(errDown)}, false, 0, refuses(5).d, nil, 3},
+		"the first ends first": {[3]stub{refuses(5), refuses(6), refuses(7)}, false, 0, refuses(5).d, nil, 3},
+		"the last ends first":  {[3]stub{refuses(7), refuses(6), refuses(5)}, false, 0, refuses(5).d, nil, 3},
+		"a failure, admission": {[3]stub{fails(errDown), allows, fails(first)}, false, 0, allows.d, nil, 2},
+		"left, refused":        {[3]stub{refuses(5), allows, allows}, true, 0, allows.d, nil, 2},
+		"left, failed":         {results: [3]stub{fails(errLeft), allows, allows}, ends: true, err: errLeft, calls: 1},
+		"no time":              {results: [3]stub{allows, allows, allows}, timeout: 1, err: core.ErrTimeout},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			r, _, shares := toldRule(t, Config{Strict: true})
+			r, _, shares := newStubRule(t, Config{Strict: true})
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			for i := range shares {
-				*shares[i] = c.answers[i]
+				*shares[i] = c.results[i]
 			}
 			if c.ends {
 				shares[0].leave = cancel
 			}
 			d := (&strict{r}).Take(ctx, core.Ask{Key: "k", Cost: 1, Timeout: c.timeout})
-			asked := shares[0].asked + shares[1].asked + shares[2].asked
-			if !errors.Is(d.Err, c.err) || (d.Err == nil) != (c.err == nil) || asked != c.asked {
-				t.Errorf("%s: %v after %d questions, want %v after %d", name, d.Err, asked, c.err, c.asked)
+			calls := shares[0].calls + shares[1].calls + shares[2].calls
+			if !errors.Is(d.Err, c.err) || (d.Err == nil) != (c.err == nil) || calls != c.calls {
+				t.Errorf("%s: %v after %d calls, want %v after %d", name, d.Err, calls, c.err, c.calls)
 			}
 			if d.Err == nil && (d.Allowed != c.want.Allowed || d.RetryAfter != c.want.RetryAfter) {
 				t.Errorf("%s: %+v, want %+v", name, d, c.want)
@@ -128,23 +128,23 @@ func TestStrictAnswers(t *testing.T) {
 	}
 }
 
-// TestStrictNotes: what is noted of a region that was asked.
-func TestStrictNotes(t *testing.T) {
+// TestStrictRecords: the health of a region after a request to it.
+func TestStrictRecords(t *testing.T) {
 	allows, refuses := core.Decision{Allowed: true, Source: core.SourceCounted}, core.Decision{Source: core.SourceCounted}
 	for name, c := range map[string]struct {
 		region int
-		answer told
+		answer stub
 		left   bool
 		noted  [3]bool // it has answered, it has failed, and it is another that has admitted
 	}{
-		"admitted elsewhere": {1, told{d: allows}, false, [3]bool{true, false, true}},
-		"admitted here":      {0, told{d: allows}, false, [3]bool{true}},
-		"refused":            {1, told{d: refuses}, false, [3]bool{true}},
-		"cached":             {1, told{d: core.Decision{Source: core.SourceCached}}, false, [3]bool{}},
-		"down":               {1, told{d: allows, err: errDown}, false, [3]bool{1: true}},
-		"left":               {1, told{err: errDown}, true, [3]bool{}},
+		"admitted elsewhere": {1, stub{d: allows}, false, [3]bool{true, false, true}},
+		"admitted here":      {0, stub{d: allows}, false, [3]bool{true}},
+		"refused":            {1, stub{d: refuses}, false, [3]bool{true}},
+		"cached":             {1, stub{d: core.Decision{Source: core.SourceCached}}, false, [3]bool{}},
+		"down":               {1, stub{d: allows, err: errDown}, false, [3]bool{1: true}},
+		"left":               {1, stub{err: errDown}, true, [3]bool{}},
 	} {
-		r, _, _ := toldRule(t, Config{Strict: true})
+		r, _, _ := newStubRule(t, Config{Strict: true})
 		ctx, cancel := context.WithCancel(t.Context())
 		if c.left {
 			cancel()
@@ -164,7 +164,7 @@ func TestStrictNotes(t *testing.T) {
 
 // TestStrictParts: which regions may admit a request, and what time each has.
 func TestStrictParts(t *testing.T) {
-	r, whole, _ := toldRule(t, Config{Strict: true})
+	r, whole, _ := newStubRule(t, Config{Strict: true})
 	s := &strict{r}
 	candidates := func(ask core.Ask, want ...int) {
 		t.Helper()
@@ -188,7 +188,7 @@ func TestStrictParts(t *testing.T) {
 	for _, o := range []*core.Override{{Charge: true}, all} {
 		candidates(core.Ask{Cost: 1, Override: o}, 1, 2)
 	}
-	if n, err := r.Return(t.Context(), core.Refund{Key: "k", Units: 2}); n != 2 || err != nil || whole[0].asked != 1 {
+	if n, err := r.Return(t.Context(), core.Refund{Key: "k", Units: 2}); n != 2 || err != nil || whole[0].calls != 1 {
 		t.Errorf("gave %d back to a region without a share, %v", n, err)
 	}
 	synctest.Test(t, func(t *testing.T) {
@@ -198,11 +198,11 @@ func TestStrictParts(t *testing.T) {
 			want time.Duration
 			ok   bool
 		}{{2, false, 1, true}, {1, true, 1, true}, {1, false, 0, false}, {0, true, 0, false}, {9, true, 9, true}} {
-			if got, ok := part(time.Second, time.Now().Add(c.left), c.last); got != c.want || ok != c.ok {
+			if got, ok := nextTimeout(time.Second, time.Now().Add(c.left), c.last); got != c.want || ok != c.ok {
 				t.Errorf("%+v: %v, %v", c, got, ok)
 			}
 		}
-		if got, ok := part(0, time.Now(), false); got != 0 || !ok {
+		if got, ok := nextTimeout(0, time.Now(), false); got != 0 || !ok {
 			t.Errorf("without a timeout: %v, %v", got, ok)
 		}
 	})

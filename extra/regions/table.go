@@ -9,13 +9,13 @@ import (
 )
 
 const (
-	gathers = 10 * time.Millisecond // for so long a look waits for others to go with it
-	atOnce  = 512                   // looks at most in a LookEvery
-	silence = 2 * time.Second       // after which a region is silent, and a look that was due is overdue
-	sample  = 8                     // entries at most that are searched for one to give up
+	batchDelay  = 10 * time.Millisecond // time in which polls are collected into a batch
+	maxPolls    = 512                   // largest number of polls in a PollInterval
+	silentAfter = 2 * time.Second       // time after which a region is silent, and a queued poll overdue
+	sample      = 8                     // entries examined to find one to evict
 )
 
-// table holds the looks at busy clients. It is safe for concurrent use.
+// table holds the polled usages of busy clients. It is safe for concurrent use.
 type table struct {
 	most  int
 	every time.Duration
@@ -23,44 +23,44 @@ type table struct {
 	mu      sync.Mutex // guards the rest, and all clients
 	clients map[holder]*client
 	queue   queue
-	sending bool // a goroutine sends the wishes of the queue
+	sending bool // a goroutine sends the polls of the queue
 }
 
 // holder is the hash of a client under a rule.
 type holder [2]uint64
 
-// client holds the looks at a client under a rule.
+// client holds the polled usages of a client under a rule.
 type client struct {
-	due   time.Duration // when a look was put into the queue; 0 if none is there
-	sent  time.Duration // when the latest look was sent
-	wish  *wish         // the latest look, while it is due or under way
-	looks []look        // by limit, and by other region in their order
+	due    time.Duration // time at which a poll was queued; 0 if none is
+	sent   time.Duration // departure of the latest poll
+	poll   *poll         // latest poll, while it is queued or in flight
+	usages []usage       // by limit, and within a limit by other region in order
 }
 
-// look is the result of a Usage call to another region, for one limit. It is zero before the first.
-type look struct {
-	sent, came time.Duration
-	local      int64         // units that counted here when it was sent
-	used       int64         // units that counted there
-	leaves     time.Duration // when the first of these leaves; 0 if there are none
+// usage is the answer of another region to a poll, for one limit. It is zero before the first.
+type usage struct {
+	sent, received time.Duration
+	localUsed      int64         // units counted in the local region before the poll
+	used           int64         // units counted in the other region
+	nextExpiry     time.Duration // time at which the first of these leaves; 0 if there are none
 }
 
-// wish is a look that is to be sent.
-type wish struct {
+// poll is a poll of all other regions for a client, queued or in flight.
+type poll struct {
 	holder
 	rule   *rule
 	key    string
 	client *client
-	done   chan struct{} // closed when the look is over; nil while no request waits for it
-	left   float64       // the part of the limit that is left; awaited: a request waits for the look
-	place  int           // in the queue
+	done   chan struct{} // closed at the end of the poll; nil while no request waits
+	left   float64       // fraction of the limit that is left; urgent if a request waits
+	place  int           // index in the queue
 }
 
-// awaited is less than is left of any limit.
-const awaited = -1
+// urgent is less than every fraction.
+const urgent = -1
 
-// queue is a heap of wishes: first the ones that requests wait for, and then by how near the client is to its limit.
-type queue []*wish
+// queue is a heap of polls: first those for waiting requests, and then by the fraction left.
+type queue []*poll
 
 func (q queue) Len() int { return len(q) }
 
@@ -74,8 +74,8 @@ func (q queue) Swap(i, j int) {
 }
 
 func (q *queue) Push(w any) {
-	w.(*wish).place = len(*q)
-	*q = append(*q, w.(*wish))
+	w.(*poll).place = len(*q)
+	*q = append(*q, w.(*poll))
 }
 
 func (q *queue) Pop() any {
@@ -89,15 +89,15 @@ func newTable(most int, every time.Duration) *table {
 	return &table{most: most, every: every, clients: map[holder]*client{}}
 }
 
-// holder returns the client under the rule.
+// holder returns the hash of the client under the rule.
 func (e *eventual) holder(key string) holder {
-	return holder{maphash.String(e.seeds[0], key), maphash.String(e.seeds[1], key)}
+	return holder{maphash.String(e.seed[0], key), maphash.String(e.seed[1], key)}
 }
 
-// wish asks for a look at a client unless one was sent within the last LookEvery, or since now if a request waits for
-// it. It returns a channel that is closed when the look is over, or nil if no request waits. It reports false if the
-// table has no place for the client.
-func (t *table) wish(w wish, now time.Duration) (<-chan struct{}, bool) {
+// poll queues a poll unless one was sent within the last PollInterval, or since now if a request waits for it. It
+// returns a channel that is closed at the end of the poll, or nil if no request waits. It reports false if the table is
+// full.
+func (t *table) poll(w poll, now time.Duration) (<-chan struct{}, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	c := t.clients[w.holder]
@@ -106,82 +106,80 @@ func (t *table) wish(w wish, now time.Duration) (<-chan struct{}, bool) {
 			return nil, false
 		}
 	}
-	waits := w.left == awaited
+	waits := w.left == urgent
 	switch {
 	case c.due == 0 && (c.sent == 0 || now-c.sent >= t.every || waits && c.sent < now):
-		c.due, c.wish, w.client = now, &w, c
+		c.due, c.poll, w.client = now, &w, c
 		heap.Push(&t.queue, &w)
 		if !t.sending {
 			t.sending = true
 			go t.send(w.rule.store.now)
 		}
 	case c.due > 0 && waits:
-		c.wish.left = awaited
-		heap.Fix(&t.queue, c.wish.place)
+		c.poll.left = urgent
+		heap.Fix(&t.queue, c.poll.place)
 	}
 	switch {
 	case !waits:
 		return nil, true
-	case c.wish == nil:
+	case c.poll == nil:
 		return over, true
-	case c.wish.done == nil: // a channel for each look would take half as much memory as its client
-		c.wish.done = make(chan struct{})
+	case c.poll.done == nil: // made on demand: it takes half as much memory as a client
+		c.poll.done = make(chan struct{})
 	}
-	return c.wish.done, true
+	return c.poll.done, true
 }
 
-// over is closed: it stands for a look that is over.
+// over is the closed channel of a poll that has ended.
 var over = func() chan struct{} { c := make(chan struct{}); close(c); return c }()
 
 // add makes an entry for a client, or returns nil if the table is full. t.mu must be held.
 func (t *table) add(h holder, rule *rule, now time.Duration) *client {
-	if len(t.clients) >= t.most && !t.giveUp(now) {
+	if len(t.clients) >= t.most && !t.evict(now) {
 		return nil
 	}
-	c := &client{looks: make([]look, len(rule.binding.Limits)*(len(rule.order)-1))}
+	c := &client{usages: make([]usage, len(rule.binding.Limits)*(len(rule.order)-1))}
 	t.clients[h] = c
 	return c
 }
 
-// giveUp deletes the entry of a client that has not asked lately, and reports whether it has found one among a few.
-// t.mu must be held.
-func (t *table) giveUp(now time.Duration) bool {
-	searched := 0
+// evict deletes an idle client's entry, and reports whether there was one in a sample. t.mu must be held.
+func (t *table) evict(now time.Duration) bool {
+	scanned := 0
 	for other, c := range t.clients {
-		if c.due == 0 && now-c.sent > silence {
+		if c.due == 0 && now-c.sent > silentAfter {
 			delete(t.clients, other)
 			return true
 		}
-		if searched++; searched == sample {
+		if scanned++; scanned == sample {
 			break
 		}
 	}
 	return false
 }
 
-// send sends the looks of the queue, and ends when there are none.
+// send sends the polls of the queue until it is empty.
 func (t *table) send(now func() time.Duration) {
-	for pause := gathers; ; {
+	for pause := batchDelay; ; {
 		time.Sleep(pause)
 		batch := t.batch(now())
 		if batch == nil {
 			return
 		}
 		for _, w := range batch {
-			go w.rule.look(w)
+			go w.rule.runPoll(w)
 		}
-		pause = max(gathers, t.every*time.Duration(len(batch))/atOnce)
+		pause = max(batchDelay, t.every*time.Duration(len(batch))/maxPolls)
 	}
 }
 
-// batch takes wishes from the queue: as many as may go in the time in which looks gather, and all the ones that
-// requests wait for.
-func (t *table) batch(now time.Duration) (batch []*wish) {
+// batch takes polls from the queue: as many as a batchDelay allows, and all that requests wait for.
+func (t *table) batch(now time.Duration) (batch []*poll) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	usual := max(1, int(atOnce*gathers/t.every))
-	for len(t.queue) > 0 && len(batch) < atOnce && (len(batch) < usual || t.queue[0].left == awaited) {
-		w := heap.Pop(&t.queue).(*wish)
+	perBatch := max(1, int(maxPolls*batchDelay/t.every))
+	for len(t.queue) > 0 && len(batch) < maxPolls && (len(batch) < perBatch || t.queue[0].left == urgent) {
+		w := heap.Pop(&t.queue).(*poll)
 		w.client.due, w.client.sent = 0, now
 		batch = append(batch, w)
 	}
@@ -191,17 +189,17 @@ func (t *table) batch(now time.Duration) (batch []*wish) {
 	return batch
 }
 
-// count returns the number of clients in the table, and of overdue ones among them.
+// count returns the number of clients in the table, and of those with an overdue poll.
 func (t *table) count(now time.Duration) (clients, overdue int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, w := range t.queue {
-		if w.client.overdue(now) {
+		if w.client.isOverdue(now) {
 			overdue++
 		}
 	}
 	return len(t.clients), overdue
 }
 
-// overdue reports whether a look has been due for so long that the share decides. The table's lock must be held.
-func (c *client) overdue(now time.Duration) bool { return c.due > 0 && now-c.due > silence }
+// isOverdue reports whether a poll is queued for so long that the share decides. The table's lock must be held.
+func (c *client) isOverdue(now time.Duration) bool { return c.due > 0 && now-c.due > silentAfter }

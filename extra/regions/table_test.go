@@ -12,12 +12,12 @@ import (
 	"github.com/sashlimit/sash/core"
 )
 
-// TestFull: a client without a place in the table has the share of this region, and so has one of which a look is
-// overdue.
+// TestFull: a client without a place in the table has the share of this region, and so has one whose
+// poll is overdue.
 func TestFull(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newScene()
-		l := s.limiter(t, Config{Here: "ap", MaxClients: 1}, core.PerMinute(9))
+		s := newFixture()
+		l := s.limiter(t, Config{Local: "ap", MaxClients: 1}, core.PerMinute(9))
 		if first, second := admitted(t, l, "first", 12), admitted(t, l, "second", 12); first != 9 || second != 3 {
 			t.Errorf("%d and %d admitted, want 9 and the share of 3", first, second)
 		}
@@ -32,45 +32,45 @@ func TestFull(t *testing.T) {
 	})
 }
 
-// newEventual returns a rule of 90 a minute in ap, eu and us, and asks for looks at so many clients.
+// newEventual returns a rule of 90 a minute in ap, eu and us, and polls for the given number of clients.
 func newEventual(t *testing.T, clients int) *eventual {
-	counts, err := newStore(t, Config{Here: "ap", Stores: three()}).Bind(
+	counts, err := newStore(t, Config{Local: "ap", Stores: three()}).Bind(
 		core.Binding{Limits: []core.Limit{core.PerMinute(90).Named("limit")}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	e := counts.(*eventual)
-	e.wishes(clients)
+	e.pollAll(clients)
 	return e
 }
 
-// wishes asks the table for looks at so many clients, of which each has less left than the next.
-func (e *eventual) wishes(clients int) {
+// pollAll queues polls for the given number of clients, each with less left than the next.
+func (e *eventual) pollAll(clients int) {
 	for i := range clients {
 		key := fmt.Sprint(i)
-		e.store.table.wish(wish{holder: e.holder(key), rule: e.rule, key: key, left: float64(i) / 1e4}, e.store.now())
+		e.store.table.poll(poll{holder: e.holder(key), rule: e.rule, key: key, left: float64(i) / 1e4}, e.store.now())
 	}
 }
 
-// TestOverdue: of many clients that are to be looked at, 512 in a LookEvery are, the nearest to their limits first. A
-// look that a request waits for comes before all of these.
+// TestOverdue: of many queued polls, 512 are sent in a PollInterval, those with the least left first. A poll that a
+// request waits for comes before all of these.
 func TestOverdue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const clients, n = 6000, 10 * atOnce
+		const clients, n = 6000, 10 * maxPolls
 		e := newEventual(t, clients)
 		time.Sleep(2*time.Second + 100*ms)
-		for i, want := range map[int]bool{0: true, n - 1: true, n + atOnce: false} {
+		for i, want := range map[int]bool{0: true, n - 1: true, n + maxPolls: false} {
 			e.store.table.mu.Lock()
 			if got := e.store.table.clients[e.holder(fmt.Sprint(i))].sent > 0; got != want {
-				t.Errorf("looked at %d: %v, want %v", i, got, want)
+				t.Errorf("client %d is polled: %v, want %v", i, got, want)
 			}
 			e.store.table.mu.Unlock()
 		}
 		if stats := e.store.Stats(); stats.Clients != clients || stats.Overdue == 0 || stats.Overdue > clients-n {
-			t.Errorf("%+v, want %d clients, and the %d without a look overdue", stats, clients, clients-n)
+			t.Errorf("%+v, want %d clients, and the polls of %d overdue", stats, clients, clients-n)
 		}
 		for _, i := range []int{0, clients - 1} {
-			began, got := time.Now(), 0
+			start, got := time.Now(), 0
 			for range 90 {
 				d := e.Take(t.Context(), core.Ask{Key: fmt.Sprint(i), Cost: 1, Timeout: 100 * ms})
 				if d.Err != nil {
@@ -80,30 +80,30 @@ func TestOverdue(t *testing.T) {
 					got++
 				}
 			}
-			if took := time.Since(began); got != 90 || took > 2*gathers {
-				t.Errorf("client %d: %d admitted after %v, want 90 after one look", i, got, took)
+			if elapsed := time.Since(start); got != 90 || elapsed > 2*batchDelay {
+				t.Errorf("client %d: %d admitted after %v, want 90 after one poll", i, got, elapsed)
 			}
 		}
 		settle()
 	})
 }
 
-// TestTableParts: what is given up, overdue, first, over and learned, and that each rule has its own clients.
+// TestTableParts: eviction, overdue polls, the order of polls, their end and update, and the clients of a rule.
 func TestTableParts(t *testing.T) {
 	const now = time.Minute
-	table := newTable(2, defaultLookEvery)
-	recent, due := &client{sent: now - silence}, &client{due: 1}
+	table := newTable(2, defaultPollInterval)
+	recent, due := &client{sent: now - silentAfter}, &client{due: 1}
 	table.clients = map[holder]*client{{1}: recent, {2}: due}
-	if table.giveUp(now) || len(table.clients) != 2 {
-		t.Error("a client that is due or has asked lately is given up")
+	if table.evict(now) || len(table.clients) != 2 {
+		t.Error("a client with a queued or recent poll is evicted")
 	}
 	recent.sent--
-	if !table.giveUp(now) || len(table.clients) != 1 || table.clients[holder{2}] != due {
+	if !table.evict(now) || len(table.clients) != 1 || table.clients[holder{2}] != due {
 		t.Errorf("%v is left, want the one that is due", slices.Collect(maps.Keys(table.clients)))
 	}
-	for _, w := range []*wish{
-		{left: 0.5, client: &client{due: now - silence}}, {left: 0.1, client: &client{due: now}},
-		{left: 0.9, client: &client{due: now - silence - 1}},
+	for _, w := range []*poll{
+		{left: 0.5, client: &client{due: now - silentAfter}}, {left: 0.1, client: &client{due: now}},
+		{left: 0.9, client: &client{due: now - silentAfter - 1}},
 	} {
 		heap.Push(&table.queue, w)
 	}
@@ -113,20 +113,20 @@ func TestTableParts(t *testing.T) {
 	if batch := table.batch(now); len(batch) != 3 || batch[0].left != 0.1 || batch[1].left != 0.5 {
 		t.Errorf("%v, want those with the least left first", batch)
 	}
-	old, newest := &wish{client: &client{}}, &wish{client: &client{}}
-	old.client, newest.client.wish = newest.client, newest
+	old, newest := &poll{client: &client{}}, &poll{client: &client{}}
+	old.client, newest.client.poll = newest.client, newest
 	kept := newest.client
-	if table.end(old); kept.wish != newest {
-		t.Error("a look that is over ends the next")
+	if table.finish(old); kept.poll != newest {
+		t.Error("a poll that has ended ends the next")
 	}
-	if table.end(newest); kept.wish != nil {
-		t.Error("a look that is over is kept")
+	if table.finish(newest); kept.poll != nil {
+		t.Error("a poll that has ended stays")
 	}
-	c := &client{looks: make([]look, 2)}
-	for _, found := range []look{{sent: 2, came: 3}, {sent: 1, came: 9}} { // the second is of an earlier look
-		table.learn(c, 1, []core.Usage{{Used: 4}}, []core.Usage{{Used: 1, ResetAfter: 5}}, found)
-		if want := (look{2, 3, 4, 1, 8}); c.looks[1] != want || c.looks[0] != (look{}) {
-			t.Errorf("%+v, want %+v", c.looks, want)
+	c := &client{usages: make([]usage, 2)}
+	for _, found := range []usage{{sent: 2, received: 3}, {sent: 1, received: 9}} { // the second is of an earlier poll
+		table.update(c, 1, []core.Usage{{Used: 4}}, []core.Usage{{Used: 1, ResetAfter: 5}}, found)
+		if want := (usage{2, 3, 4, 1, 8}); c.usages[1] != want || c.usages[0] != (usage{}) {
+			t.Errorf("%+v, want %+v", c.usages, want)
 		}
 	}
 	e, other := newEventual(t, 0), newEventual(t, 0)

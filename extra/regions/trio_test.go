@@ -10,19 +10,19 @@ import (
 // trio is three regions of a process each, 75 ms from each other, under a limit of 100 a minute: what the tables of
 // docs/regions.md are made of.
 type trio struct {
-	*world
+	*simulation
 	processes []*process
 	mayWait   bool // a request, for a region that is cut off
 }
 
 func newTrio(strict, alone bool) *trio {
-	w := newWorld(rand.New(rand.NewPCG(1, 2)), 3, core.Per(100, time.Minute).Named("limit"))
+	w := newSimulation(rand.New(rand.NewPCG(1, 2)), 3, core.Per(100, time.Minute).Named("limit"))
 	w.loses, w.strict, w.alone, w.leases = 0, strict, alone, false
-	tr := &trio{world: w}
+	tr := &trio{simulation: w}
 	for i := range 3 {
 		for j := range 3 {
 			if i != j {
-				w.ways[i][j] = 75 * ms
+				w.delays[i][j] = 75 * ms
 			}
 		}
 	}
@@ -34,7 +34,7 @@ func newTrio(strict, alone bool) *trio {
 func (tr *trio) boot() {
 	tr.processes = nil
 	for i := range tr.servers {
-		tr.processes = append(tr.processes, &process{world: tr.world, region: i})
+		tr.processes = append(tr.processes, &process{simulation: tr.simulation, region: i})
 		tr.processes[i].boot()
 	}
 }

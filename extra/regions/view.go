@@ -9,31 +9,31 @@ import (
 	"github.com/sashlimit/sash/core"
 )
 
-// view is what this region knows of a client when it decides a question.
+// view is the state of a client, as known to the local region, for one decision.
 type view struct {
-	takes bool          // the request may be admitted; if not, all that is left counts
-	asked time.Duration // when it began to wait for a look; 0 if it did not
+	mayAdmit bool          // the request may be admitted; otherwise quotas are all that is left
+	start    time.Duration // start of the wait for a poll; 0 if there was none
 
-	known  bool   // the table has the client
-	rooms  []room // by limit
-	lowers bool   // of a limit less may be used than all
-	short  bool   // of a limit less may be used than is left
-	stale  bool   // units of another region have left since they were seen
+	known   bool    // the table has the client
+	quotas  []quota // by limit
+	lowered bool    // a quota is below its limit
+	short   bool    // a quota is below the units that are left
+	stale   bool    // units of another region have left since the poll
 
-	leaves time.Duration // until a unit of another region leaves; 0 if there are none
+	nextExpiry time.Duration // time until a unit of another region leaves; 0 if there are none
 
-	few [4]room
+	buf [4]quota
 }
 
-// room is the part of a limit that this region may use.
-type room struct {
-	left  int64 // what the others leave, as far as is known
-	most  int64 // at most left: what this region may use without a new look
-	local int64 // units that counted here at the oldest look
+// quota is the part of a limit that this region may use.
+type quota struct {
+	left      int64 // units that the others leave, as far as known
+	most      int64 // units that this region may use without a new poll, at most left
+	localUsed int64 // units counted in the local region at the oldest poll
 }
 
-// read reads the table at now.
-func (v *view) read(q *question, now time.Duration) {
+// read sets the view from the table at now.
+func (v *view) read(q *request, now time.Duration) {
 	t := q.rule.store.table
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -41,70 +41,71 @@ func (v *view) read(q *question, now time.Duration) {
 	if v.known = c != nil; !v.known {
 		c = &unknown
 	}
-	v.rooms = v.few[:0]
+	v.quotas = v.buf[:0]
 	for l := range q.limits {
 		r := v.readLimit(q, c, l, now)
 		v.short = v.short || r.most < r.left
-		v.lowers = v.lowers || r.most < q.limits[l].Requests
-		v.rooms = append(v.rooms, r)
+		v.lowered = v.lowered || r.most < q.limits[l].Requests
+		v.quotas = append(v.quotas, r)
 	}
 }
 
-// unknown stands for a client that the table does not have.
+// unknown is the entry of all clients that the table lacks.
 var unknown client
 
-// readLimit returns the room that a limit has. A region withholds the units of the latest look there. Without a look of
-// the last 2 s it withholds its share, if that is more. t.mu must be held.
-func (v *view) readLimit(q *question, c *client, l int, now time.Duration) room {
+// readLimit returns the quota of limit l. The units of a region's latest poll are withheld, and if that is older than
+// 2 s, at least the region's share. t.mu must be held.
+func (v *view) readLimit(q *request, c *client, l int, now time.Duration) quota {
 	s, limit, others := q.rule.store, q.limits[l], q.rule.order[1:]
-	share := q.share(limit.Requests, s.here)
-	r := room{left: limit.Requests, local: math.MaxInt64}
-	var unseen int64 // units that are withheld for want of a look
+	share := q.share(limit.Requests, s.local)
+	r := quota{left: limit.Requests, localUsed: math.MaxInt64}
+	var unseen int64 // units withheld in the absence of a poll
 	var before, busy bool
 	for at, i := range others {
-		var k look
-		if c.looks != nil {
-			k = c.looks[l*len(others)+at]
+		var k usage
+		if c.usages != nil {
+			k = c.usages[l*len(others)+at]
 		}
-		if now-k.came >= limit.Window { // all units have left since
-			k.used, k.local = 0, 0
+		if now-k.received >= limit.Window { // all units have left
+			k.used, k.localUsed = 0, 0
 		}
 		r.left -= k.used
 		busy = busy || k.used > 0
 		silent := s.regions[i].silent(now)
-		lacks := max(0, q.share(limit.Requests, i)-k.used)
-		switch awaited := v.asked > 0 && k.sent >= v.asked; {
-		case awaited || k.came > 0 && !silent && now-k.sent <= silence+s.table.every:
-			r.local, before = min(r.local, k.local), before || !awaited
-		case silent || v.asked > 0:
-			r.left -= lacks
+		missing := max(0, q.share(limit.Requests, i)-k.used)
+		switch isFresh := v.start > 0 && k.sent >= v.start; {
+		case isFresh || k.received > 0 && !silent && now-k.sent <= silentAfter+s.table.every:
+			r.localUsed, before = min(r.localUsed, k.localUsed), before || !isFresh
+		case silent || v.start > 0:
+			r.left -= missing
 		default:
-			unseen += lacks
+			unseen += missing
 		}
 		if k.used > 0 && !silent {
-			left := k.leaves - now
+			left := k.nextExpiry - now
 			if left <= 0 {
 				v.stale, left = true, s.table.every
 			}
 			left = max(left, time.Millisecond)
-			v.leaves = min(cmp.Or(v.leaves, left), left)
+			v.nextExpiry = min(cmp.Or(v.nextExpiry, left), left)
 		}
 	}
-	if r.most = r.left; v.takes {
-		if r.most -= unseen; before && r.local < r.most {
+	if r.most = r.left; v.mayAdmit {
+		if r.most -= unseen; before && r.localUsed < r.most {
 			ahead := share
-			if busy { // what is left is for all
-				ahead = min(share, max(q.share(r.most-r.local, s.here), limit.Requests/unnoticed/int64(len(others))))
+			if busy { // the others compete for the rest
+				minAhead := limit.Requests / unpolledFraction / int64(len(others))
+				ahead = min(share, max(q.share(r.most-r.localUsed, s.local), minAhead))
 			}
-			r.most = min(r.most, r.local+ahead)
+			r.most = min(r.most, r.localUsed+ahead)
 		}
 		r.most = max(r.most, min(share, r.left))
 	}
 	return r
 }
 
-// share returns the share of region i of n units, for the client that asks.
-func (q *question) share(n int64, i int) int64 {
+// share returns region i's share of n units for the client of q.
+func (q *request) share(n int64, i int) int64 {
 	switch q.home {
 	case -1:
 		return share(n, i, len(q.rule.order))
@@ -114,10 +115,10 @@ func (q *question) share(n int64, i int) int64 {
 	return 0
 }
 
-// exceeded returns the first limit that has no room for a request but would have it without the others,
-// or -1. A charge and a cost of 0 need no room, even where the others have admitted more than the limit.
+// exceeded returns the first limit whose quota a request exceeds but not its Requests, or -1. A charge and a cost of 0
+// exceed no quota, even if the others have admitted more than the limit.
 func (v *view) exceeded(ask *core.Ask, limits []core.Limit) int {
-	for i, r := range v.rooms {
+	for i, r := range v.quotas {
 		if ask.Cost > max(0, r.most) && ask.Cost <= limits[i].Requests && !isCharge(ask) {
 			return i
 		}
@@ -125,7 +126,7 @@ func (v *view) exceeded(ask *core.Ask, limits []core.Limit) int {
 	return -1
 }
 
-// override returns an override with the limits lowered to the room that they have.
+// override returns an override with the limits lowered to their quotas.
 func (v *view) override(ask *core.Ask, limits []core.Limit) *core.Override {
 	var o core.Override
 	if ask.Override != nil {
@@ -133,7 +134,7 @@ func (v *view) override(ask *core.Ask, limits []core.Limit) *core.Override {
 	}
 	o.Limits = slices.Clone(limits)
 	for i := range o.Limits {
-		o.Limits[i].Requests = max(1, v.rooms[i].most)
+		o.Limits[i].Requests = max(1, v.quotas[i].most)
 	}
 	return &o
 }

@@ -8,32 +8,33 @@ import (
 	"github.com/sashlimit/sash/core"
 )
 
-// TestRooms: of several limits each has its own looks, and what one of them says of all stands.
-func TestRooms(t *testing.T) {
+// TestQuotas: each limit has its own usages, and the flags of the view cover all limits.
+func TestQuotas(t *testing.T) {
 	const now = time.Hour
-	r, _, _ := toldRule(t, Config{})
+	r, _, _ := newStubRule(t, Config{})
 	r.binding.Limits = []core.Limit{core.PerDay(90).Named("a"), core.PerDay(60).Named("b")}
-	q := &question{rule: r, limits: r.binding.Limits, home: -1, holder: holder{1}}
-	c := &client{looks: make([]look, 4)}
+	q := &request{rule: r, limits: r.binding.Limits, home: -1, holder: holder{1}}
+	c := &client{usages: make([]usage, 4)}
 	r.store.table.clients[q.holder] = c
 	uses := func(a, b int64) []core.Usage {
 		return []core.Usage{{Used: a, ResetAfter: time.Minute}, {Used: b, ResetAfter: time.Minute}}
 	}
-	r.store.table.learn(c, 0, uses(1, 2), uses(10, 0), look{sent: 1, came: now})
-	r.store.table.learn(c, 1, uses(1, 2), uses(20, 30), look{sent: now, came: now})
-	v := view{takes: true}
+	r.store.table.update(c, 0, uses(1, 2), uses(10, 0), usage{sent: 1, received: now})
+	r.store.table.update(c, 1, uses(1, 2), uses(20, 30), usage{sent: now, received: now})
+	v := view{mayAdmit: true}
 	v.read(q, now)
-	want := []room{{60, 30, 1}, {30, 20, 2}}
-	if !slices.Equal(v.rooms, want) || !v.known || !v.lowers || !v.short || v.stale {
+	want := []quota{{60, 30, 1}, {30, 20, 2}}
+	if !slices.Equal(v.quotas, want) || !v.known || !v.lowered || !v.short || v.stale {
 		t.Errorf("%+v, want %+v", v, want)
 	}
-	c.looks[2], c.looks[3] = look{}, look{} // the second limit, of which no look lowers anything
+	c.usages[2], c.usages[3] = usage{}, usage{} // the second limit, whose usages lower no quota
 	v = view{}
 	v.read(q, now)
-	if !v.lowers || v.short || v.rooms[1].left != 60 || v.rooms[1].most != 60 {
+	if !v.lowered || v.short || v.quotas[1].left != 60 || v.quotas[1].most != 60 {
 		t.Errorf("%+v", v)
 	}
-	c.looks[0], c.looks[1] = look{sent: 1, came: now, used: 1}, look{sent: 1, came: now, used: 1, leaves: now + 1}
+	c.usages[0] = usage{sent: 1, received: now, used: 1}
+	c.usages[1] = usage{sent: 1, received: now, used: 1, nextExpiry: now + 1}
 	v = view{}
 	v.read(q, now)
 	if !v.stale {
@@ -41,37 +42,43 @@ func TestRooms(t *testing.T) {
 	}
 }
 
-// TestRoom: what is left of a limit of 8 by the looks at two other regions, eu with a share of 3 and us with one of 3.
-func TestRoom(t *testing.T) {
-	const now, every, s = 2 * time.Hour, defaultLookEvery, time.Second
-	r, _, _ := toldRule(t, Config{})
+// TestQuota: the quota of a limit of 8 by the usages of two other regions, eu with a share of 3 and us with one of 3.
+func TestQuota(t *testing.T) {
+	const now, every, s = 2 * time.Hour, defaultPollInterval, time.Second
+	r, _, _ := newStubRule(t, Config{})
 	r.binding.Limits[0].Window = time.Hour
-	old := look{1, now - time.Hour, 9, 5, now}
+	old := usage{1, now - time.Hour, 9, 5, now}
 	for name, c := range map[string]struct {
-		looks  [2]look
-		v      view
-		silent bool // both others are
-		home   int  // 0 for none, or one more
-		room   room
-		stale  bool
-		leaves time.Duration
+		usages     [2]usage
+		v          view
+		silent     bool // both others are
+		home       int  // 0 for none, or one more
+		quota      quota
+		stale      bool
+		nextExpiry time.Duration
 	}{
-		"one unit": {looks: [2]look{{1, now, 0, 1, now + s}}, room: room{left: 7, most: 7}, leaves: s},
-		"has left since": {looks: [2]look{{now, now, 0, 1, now}}, room: room{left: 7, most: 7}, stale: true,
-			leaves: every},
-		"nothing, long ago": {looks: [2]look{{1, now, 0, 0, 0}}, room: room{left: 8, most: 8}},
-		"about to leave":    {looks: [2]look{{now, now, 0, 2, now + 1}}, room: room{left: 6, most: 6}, leaves: ms},
-		"a window ago":      {looks: [2]look{old}, room: room{left: 8, most: 8}},
+		"one unit": {usages: [2]usage{{1, now, 0, 1, now + s}}, quota: quota{left: 7, most: 7}, nextExpiry: s},
+		"has left since": {usages: [2]usage{{now, now, 0, 1, now}}, quota: quota{left: 7, most: 7}, stale: true,
+			nextExpiry: every},
+		"nothing, long ago": {usages: [2]usage{{1, now, 0, 0, 0}}, quota: quota{left: 8, most: 8}},
+		"about to leave":    {usages: [2]usage{{now, now, 0, 2, now + 1}}, quota: quota{left: 6, most: 6}, nextExpiry: ms},
+		"a window ago":      {usages: [2]usage{old}, quota: quota{left: 8, most: 8}},
 		"less than one ago": {
-			looks: [2]look{{now, now - time.Hour + 1, 0, 2, now + s}}, room: room{left: 6, most: 6}, leaves: s,
+			usages: [2]usage{{now, now - time.Hour + 1, 0, 2, now + s}}, quota: quota{left: 6, most: 6}, nextExpiry: s,
 		},
-		"a window ago, a take":      {looks: [2]look{old, old}, v: view{takes: true}, room: room{left: 8, most: 2}},
-		"a window ago, and awaited": {looks: [2]look{old, old}, v: view{takes: true, asked: 1}, room: room{left: 8, most: 8}},
-		"silent":                    {silent: true, room: room{left: 2, most: 2}},
-		"silent, above a share":     {looks: [2]look{{now, now, 0, 4, now + s}}, silent: true, room: room{left: 1, most: 1}},
-		"silent, below a share":     {looks: [2]look{{now, now, 0, 1, now + s}}, silent: true, room: room{left: 2, most: 2}},
-		"at home":                   {silent: true, home: 1, v: view{takes: true}, room: room{left: 8, most: 8}},
-		"far from home":             {silent: true, home: 2, v: view{takes: true}, room: room{}},
+		"a window ago, a take": {usages: [2]usage{old, old}, v: view{mayAdmit: true}, quota: quota{left: 8, most: 2}},
+		"a window ago, and awaited": {
+			usages: [2]usage{old, old}, v: view{mayAdmit: true, start: 1}, quota: quota{left: 8, most: 8},
+		},
+		"silent": {silent: true, quota: quota{left: 2, most: 2}},
+		"silent, above a share": {
+			usages: [2]usage{{now, now, 0, 4, now + s}}, silent: true, quota: quota{left: 1, most: 1},
+		},
+		"silent, below a share": {
+			usages: [2]usage{{now, now, 0, 1, now + s}}, silent: true, quota: quota{left: 2, most: 2},
+		},
+		"at home":       {silent: true, home: 1, v: view{mayAdmit: true}, quota: quota{left: 8, most: 8}},
+		"far from home": {silent: true, home: 2, v: view{mayAdmit: true}, quota: quota{}},
 	} {
 		for _, region := range r.store.regions[1:] {
 			region.failing.Store(0)
@@ -79,17 +86,17 @@ func TestRoom(t *testing.T) {
 				region.failing.Store(1)
 			}
 		}
-		q := &question{rule: r, limits: r.binding.Limits, home: c.home - 1}
-		room := c.v.readLimit(q, &client{looks: c.looks[:]}, 0, now)
-		room.local = 0
-		if room != c.room || c.v.stale != c.stale || c.v.leaves != c.leaves {
+		q := &request{rule: r, limits: r.binding.Limits, home: c.home - 1}
+		quota := c.v.readLimit(q, &client{usages: c.usages[:]}, 0, now)
+		quota.localUsed = 0
+		if quota != c.quota || c.v.stale != c.stale || c.v.nextExpiry != c.nextExpiry {
 			t.Errorf("%s: %+v, stale: %v, leaves after %v, want %+v, %v, %v",
-				name, room, c.v.stale, c.v.leaves, c.room, c.stale, c.leaves)
+				name, quota, c.v.stale, c.v.nextExpiry, c.quota, c.stale, c.nextExpiry)
 		}
 	}
 }
 
-// TestExceeded: a request exceeds a limit that has no room for it, but not one that is too small for it anyway. A
+// TestExceeded: a request exceeds a limit whose quota is too small, but not one that is too small for it anyway. A
 // charge and a cost of 0 exceed none.
 func TestExceeded(t *testing.T) {
 	limits := []core.Limit{core.PerDay(8)}
@@ -102,7 +109,7 @@ func TestExceeded(t *testing.T) {
 		{3, 3, nil, -1}, {4, 3, nil, 0}, {8, 3, nil, 0}, {9, 3, nil, -1},
 		{1, 0, nil, 0}, {1, 0, charge, -1}, {0, -1, nil, -1},
 	} {
-		v := view{rooms: []room{{left: c.most, most: c.most}}}
+		v := view{quotas: []quota{{left: c.most, most: c.most}}}
 		if got := v.exceeded(&core.Ask{Cost: c.cost, Override: c.override}, limits); got != c.want {
 			t.Errorf("%+v exceeds limit %d, want %d", c, got, c.want)
 		}

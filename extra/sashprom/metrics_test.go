@@ -72,7 +72,7 @@ func everything(t *testing.T, options ...sashprom.Option) *prometheus.Registry {
 			Refusals: 6, RefusedFromMemory: 7, Leases: 8, UnspentUnits: 9,
 		}},
 		"world": fixed[regions.Stats]{stats: regions.Stats{Clients: 1, Overdue: 2, Regions: []regions.Region{
-			{Name: "eu", Here: true, Latest: time.Unix(900, 0)}, {Name: "us", SilentSince: time.Unix(800, 0), Spilled: 3},
+			{Name: "eu", Local: true, Latest: time.Unix(900, 0)}, {Name: "us", SilentSince: time.Unix(800, 0), Spilled: 3},
 		}}},
 	} {
 		if err := m.Watch(name, store); err != nil {
