@@ -51,7 +51,7 @@
 //	sash_region_answer_timestamp_seconds{store, region}  when the latest answer of the region came
 //	sash_region_spilled_total{store, region}             requests that this other region has admitted, if strict
 //	sash_region_clients{store}                           busy clients that are polled in other regions
-//	sash_region_overdue{store}                           clients whose poll is overdue, so that a share decides
+//	sash_region_overdue{store}                           clients whose poll is overdue: a share decides
 //
 // What the numbers of stores mean is said at memstore.Stats, redisstore.Stats and regions.Stats.
 //

@@ -106,7 +106,7 @@ var (
 // regional are the metrics of a store over regions, those of each region excepted.
 var regional = []Metric{
 	ofStats("Clients", UpDownCounter, "region.clients", "{client}", "Busy clients that are polled in other regions."),
-	ofStats("Overdue", UpDownCounter, "region.overdue", "{client}", "Clients whose poll is overdue, so that a share decides."),
+	ofStats("Overdue", UpDownCounter, "region.overdue", "{client}", "Clients whose poll is overdue: a share decides."),
 }
 
 // tellRegions tells the metrics of regions.
