@@ -4,25 +4,21 @@
 //	r.Use(sashchi.Middleware(api, keyfuncs.RemoteIP, nethttp.SkipPaths("/health")))
 //	r.With(sashchi.Middleware(login, keyfuncs.RemoteIP)).Post("/login", loginHandler)
 //
-// Everything is decided by package nethttp, whose options all work here and
-// whose package comment says what a client sees. This package adds the label
-// for the observer: the whole pattern of the route, such as "/admin/users/{id}". In
-// the Use of a router, which runs before routing, the pattern is looked up; where no
-// route matches, it is the mount point ("/admin/*"), or nothing in the root router
-// (inside an http.ServeMux the mux's own pattern).
+// Package nethttp decides all requests. All of its options work here, and its package comment describes the responses.
+// This package adds the label for the observer: the full pattern of the route, such as "/admin/users/{id}". In the Use
+// of a router, which runs before routing, it looks up the pattern. If no route matches, the label is the mount point
+// ("/admin/*"), and in the root router empty (inside an http.ServeMux the pattern of the mux).
 //
-// # Which path SkipPaths compares
+// # The path of SkipPaths
 //
-// The request's, whole: chi does not change r.URL.Path on its way into a
-// mounted router. So a router under r.Mount("/admin", ...) skips "/admin/health",
-// not "/health". http.StripPrefix does change it, and a guard behind it compares
-// what is left.
+// SkipPaths compares the full path of the request: chi does not change r.URL.Path for a mounted router. So a router
+// under r.Mount("/admin", ...) skips "/admin/health", not "/health". Behind http.StripPrefix, a guard compares the rest
+// of the path.
 //
-// # What is counted
+// # The requests that count
 //
-// A guard in Use counts every request that reaches its router, also a request that
-// ends as 404 or 405. One in r.With or r.Group counts the requests of its routes
-// alone.
+// A guard in Use counts every request that reaches its router, also one that ends as 404 or 405. A guard in r.With or
+// r.Group counts the requests of its routes alone.
 package sashchi
 
 import (
@@ -36,9 +32,8 @@ import (
 	"github.com/sashlimit/sash/nethttp"
 )
 
-// Middleware returns a middleware for Use and With that asks limiter about each
-// request, under the name that key gives to its client; see package keyfuncs. A
-// refused request reaches neither the handler nor later middleware.
+// Middleware returns a middleware for Use and With that limits requests by limiter, under the key that the function key
+// returns; see package keyfuncs. A refused request reaches neither the handler nor later middleware.
 //
 // It panics on wrong arguments: while the program starts, never at request time.
 func Middleware(limiter *core.Limiter, key func(*http.Request) (string, error),
@@ -46,8 +41,7 @@ func Middleware(limiter *core.Limiter, key func(*http.Request) (string, error),
 	return nethttp.Middleware(limiter, key, append([]nethttp.Option{nethttp.WithLabel(pattern)}, opts...)...)
 }
 
-// pattern returns the pattern of the route that is going to serve the request, as far as
-// it is known, or "" outside a chi router.
+// pattern returns the pattern of the request's route, as far as it is known, or "" outside a chi router.
 func pattern(r *http.Request) string {
 	c := chi.RouteContext(r.Context())
 	matched := c.RoutePattern()
@@ -55,12 +49,12 @@ func pattern(r *http.Request) string {
 		return matched
 	}
 	method, path := cmp.Or(c.RouteMethod, r.Method), cmp.Or(r.URL.RawPath, r.URL.Path, "/")
-	if matched == "" { // else RoutePath is the rest of the path
+	if matched == "" { // otherwise RoutePath is the rest of the path
 		path = cmp.Or(c.RoutePath, path)
 	}
-	whole := c.Routes.Find(chi.NewRouteContext(), method, path)
-	if len(whole) > 1 {
-		whole = strings.TrimSuffix(whole, "/")
+	full := c.Routes.Find(chi.NewRouteContext(), method, path)
+	if len(full) > 1 {
+		full = strings.TrimSuffix(full, "/")
 	}
-	return cmp.Or(whole, matched)
+	return cmp.Or(full, matched)
 }

@@ -1,33 +1,29 @@
-// Package sashecho limits the requests of a server of [echo] v4, which gets bug fixes
-// until the end of 2026. For echo v5 there is package sashecho5.
+// Package sashecho limits the requests of an [echo] v4 server. For echo v5 there is package sashecho5; v4 gets bug
+// fixes until the end of 2026.
 //
 //	e := echo.New()
 //	e.Use(sashecho.Middleware(api, keyfuncs.RemoteIP, nethttp.SkipPaths("/health")))
 //	e.POST("/login", loginHandler, sashecho.Middleware(login, keyfuncs.RemoteIP))
 //
-// Package nethttp decides everything. All of its options work here, and its package
-// comment says what a client sees. This package adds key functions and refusals that
-// take an echo.Context, and the label for the observer: the route's pattern, c.Path(),
-// which is empty in Pre and where no route matches. adapter.Skip, WithCost, WithLabel
-// and WithLimiter are the options of nethttp with functions of an echo.Context.
+// Package nethttp decides all requests. All of its options work here, and its package comment describes the responses.
+// This package adds key functions and refusals with an echo.Context, and the label for the observer: the route's
+// pattern, c.Path(), which is empty in Pre and if no route matches. adapter.Skip, WithCost, WithLabel and WithLimiter
+// are the options of nethttp with functions of an echo.Context.
 //
-// # Which path SkipPaths compares
+// # The path of SkipPaths
 //
-// The request's, whole: echo does not change the path in groups. A guard in
-// e.Group("/admin") skips "/admin/health", not "/health". Middleware that
-// rewrites the path, and http.StripPrefix around the server, do change it, and a
-// guard behind them compares what is left.
+// SkipPaths compares the full path of the request: echo does not change the path in groups. A guard in
+// e.Group("/admin") skips "/admin/health", not "/health". Behind middleware that rewrites the path, or http.StripPrefix
+// around the server, a guard compares the rewritten path.
 //
-// # What is counted
+// # The requests that count
 //
-// A guard in Pre or Use counts every request, also a request that ends as 404 or
-// 405. A guard in a group counts the requests of the group's routes and, since echo
-// registers routes of its own for a group with middleware, the requests under the
-// group's prefix for which there is no route. A guard that is given to a route
-// counts the requests of this route alone.
+// A guard in Pre or Use counts every request, also one that ends as 404 or 405. A guard in a group counts the requests
+// of the group's routes and, since echo registers routes for a group with middleware, requests under the group's prefix
+// without a route. A guard at a route counts the requests of this route alone.
 //
-// echo's own c.RealIP() believes the X-Forwarded-For of every client unless the server
-// has an IPExtractor; the key functions of package keyfuncs do not use it.
+// echo's c.RealIP() trusts the X-Forwarded-For of every client unless the server has an IPExtractor. The key functions
+// of package keyfuncs do not use it.
 package sashecho
 
 import (
@@ -40,10 +36,8 @@ import (
 	"github.com/sashlimit/sash/nethttp/adapter"
 )
 
-// Middleware returns a middleware for Pre, Use, groups and routes that asks
-// limiter about each request, under the name that key gives to its client; see
-// package keyfuncs. A refused request reaches neither the handler nor later
-// middleware.
+// Middleware returns a middleware for Pre, Use, groups and routes that limits requests by limiter, under the key that
+// the function key returns; see package keyfuncs. A refused request reaches neither the handler nor later middleware.
 //
 // It panics on wrong arguments: while the program starts, never at request time.
 func Middleware(limiter *core.Limiter, key func(*http.Request) (string, error),
@@ -51,16 +45,14 @@ func Middleware(limiter *core.Limiter, key func(*http.Request) (string, error),
 	return MiddlewareBy(limiter, framework.Key(key), opts...)
 }
 
-// LimitByIP is [nethttp.LimitByIP]: it limits each address, counted in this process.
+// LimitByIP is [nethttp.LimitByIP] for echo: it limits each address, counted in this process.
 func LimitByIP(limits ...core.Limit) echo.MiddlewareFunc {
 	return Middleware(adapter.IPLimiter(limits))
 }
 
-// MiddlewareBy is [Middleware] with a key function that reads echo's context:
-// what an earlier middleware has stored in it, or a parameter of the route. As
-// in package keyfuncs, an error that matches keyfuncs.ErrNoKey, or an empty key,
-// refuses the request with 400, a keyfuncs.UnauthenticatedError with 401, and any other
-// error with 500.
+// MiddlewareBy is [Middleware] with a key function of echo's context, such as for a value of earlier middleware or a
+// parameter of the route. As in package keyfuncs, an error that matches keyfuncs.ErrNoKey, or an empty key, refuses the
+// request with 400, a keyfuncs.UnauthenticatedError with 401, and any other error with 500.
 func MiddlewareBy(limiter *core.Limiter, key func(echo.Context) (string, error),
 	opts ...nethttp.Option) echo.MiddlewareFunc {
 	serve := core.Must(adapter.New(framework, limiter, key, opts...))
@@ -69,12 +61,10 @@ func MiddlewareBy(limiter *core.Limiter, key func(echo.Context) (string, error),
 	}
 }
 
-// WithRefusal sets what answers a refused request, in echo's own way, instead of
-// nethttp.Refuse; it goes before nethttp.WithRefusal. It writes the response, or
-// returns an error for the server's HTTPErrorHandler, such as
-// echo.NewHTTPError(nethttp.Status(d)); if it does neither, the refusal is
-// written as without it. A body without a status gets nethttp.Status(d). The
-// limit fields, Retry-After and Cache-Control are set. d.Err may quote the
+// WithRefusal sets a function that answers a refused request in echo's own way, instead of nethttp.Refuse. It has
+// precedence over nethttp.WithRefusal. It writes the response, or returns an error for the server's HTTPErrorHandler,
+// such as echo.NewHTTPError(nethttp.Status(d)). If it does neither, the response is that without the option. A body
+// without a status gets nethttp.Status(d). The limit fields, Retry-After and Cache-Control are set. d.Err may quote the
 // client's input: log it, do not send it.
 func WithRefusal(refuse func(c echo.Context, d core.Decision) error) nethttp.Option {
 	return adapter.WithRefusal(refuse)
@@ -87,19 +77,19 @@ var framework = adapter.Framework[echo.Context]{
 	SetRequest: echo.Context.SetRequest,
 	SetWriter:  setWriter,
 	SetStatus:  func(c echo.Context, status int) { c.Response().Status = status },
-	BeforeSend: func(c echo.Context, then func(status int)) {
+	BeforeSend: func(c echo.Context, settle func(status int)) {
 		response := c.Response()
-		response.Before(func() { then(response.Status) })
+		response.Before(func() { settle(response.Status) })
 	},
 }
 
-// setWriter gives the handlers a Response of their own. An interim response commits that one alone, and not the
-// Response of the middleware outside. If an error is answered outside, the functions of Before run then.
+// setWriter sets a new Response for the handlers, so that an interim response commits it alone, and not the Response of
+// outer middleware. If outer middleware answers an error, its Response runs the functions of Before.
 func setWriter(c echo.Context, w http.ResponseWriter) {
 	inner := c.Response()
 	response, outer := w.(*echo.Response)
 	if outer && response != inner && !inner.Committed {
-		response.Before(func() { inner.Writer = silent{response}; inner.WriteHeader(response.Status) })
+		response.Before(func() { inner.Writer = bodyWriter{response}; inner.WriteHeader(response.Status) })
 	} else if !outer {
 		response = echo.NewResponse(w, c.Echo())
 		response.Status = inner.Status
@@ -107,8 +97,8 @@ func setWriter(c echo.Context, w http.ResponseWriter) {
 	c.SetResponse(response)
 }
 
-// silent is a ResponseWriter that sends no status.
-type silent struct{ http.ResponseWriter }
+// bodyWriter is a ResponseWriter that sends no status.
+type bodyWriter struct{ http.ResponseWriter }
 
 // WriteHeader implements http.ResponseWriter.
-func (silent) WriteHeader(int) {}
+func (bodyWriter) WriteHeader(int) {}

@@ -4,31 +4,26 @@
 //	r.Use(sashgin.Middleware(api, keyfuncs.RemoteIP, nethttp.SkipPaths("/health")))
 //	r.POST("/login", sashgin.Middleware(login, keyfuncs.RemoteIP), loginHandler)
 //
-// Everything is decided by package nethttp, whose options all work here and
-// whose package comment says what a client sees. This package adds key functions
-// and refusals that take a *gin.Context, and the label for the observer: the
-// route's pattern, c.FullPath(), which is empty where no route matches. adapter.Skip,
-// WithCost, WithLabel and WithLimiter are the options of nethttp with functions of a
-// *gin.Context.
+// Package nethttp decides all requests. All of its options work here, and its package comment describes the responses.
+// This package adds key functions and refusals with a *gin.Context, and the label for the observer: the route's
+// pattern, c.FullPath(), which is empty if no route matches. adapter.Skip, WithCost, WithLabel and WithLimiter are the
+// options of nethttp with functions of a *gin.Context.
 //
-// # Which path SkipPaths compares
+// # The path of SkipPaths
 //
-// The request's, whole: gin does not change c.Request.URL.Path in groups. A
-// guard in r.Group("/admin") skips "/admin/health", not "/health".
-// http.StripPrefix around the engine does change it, and the guard compares what
-// is left.
+// SkipPaths compares the full path of the request: gin does not change c.Request.URL.Path in groups. A guard in
+// r.Group("/admin") skips "/admin/health", not "/health". With http.StripPrefix around the engine, the guard compares
+// the rest of the path.
 //
-// # What is counted
+// # The requests that count
 //
-// A guard in the engine's Use counts every request, also a request that ends as 404
-// or 405, except the redirects that gin answers by itself for a path with or without
-// a slash too many (RedirectTrailingSlash, RedirectFixedPath). One in a group
-// counts the requests of the group's routes alone. Use comes before the routes:
-// gin gives a route the middleware that is there when it is registered. A request that
-// a handler gives to HandleContext is counted again; docs/frameworks.md shows how to skip it.
+// A guard in the engine's Use counts every request, also one that ends as 404 or 405, except gin's redirects for a
+// missing or extra slash (RedirectTrailingSlash, RedirectFixedPath). A guard in a group counts the requests of the
+// group's routes alone. Use comes before the routes, since a route gets the middleware at its registration. A request
+// that a handler gives to HandleContext is counted again; docs/frameworks.md shows how to skip it.
 //
-// gin's own c.ClientIP() believes the X-Forwarded-For of every client unless the engine
-// is told otherwise; the key functions of package keyfuncs do not use it.
+// gin's c.ClientIP() trusts the X-Forwarded-For of every client unless the engine has other trusted proxies. The key
+// functions of package keyfuncs do not use it.
 package sashgin
 
 import (
@@ -43,10 +38,8 @@ import (
 	"github.com/sashlimit/sash/nethttp/adapter"
 )
 
-// Middleware returns a handler for Use and for routes that asks limiter about
-// each request, under the name that key gives to its client; see package
-// keyfuncs. A refused request is aborted: it reaches neither the handler nor
-// later middleware.
+// Middleware returns a handler for Use and for routes that limits requests by limiter, under the key that the function
+// key returns; see package keyfuncs. A refused request is aborted: it reaches neither the handler nor later middleware.
 //
 // It panics on wrong arguments: while the program starts, never at request time.
 func Middleware(limiter *core.Limiter, key func(*http.Request) (string, error),
@@ -54,26 +47,22 @@ func Middleware(limiter *core.Limiter, key func(*http.Request) (string, error),
 	return MiddlewareBy(limiter, framework.Key(key), opts...)
 }
 
-// LimitByIP is [nethttp.LimitByIP]: it limits each address, counted in this process.
+// LimitByIP is [nethttp.LimitByIP] for gin: it limits each address, counted in this process.
 func LimitByIP(limits ...core.Limit) gin.HandlerFunc { return Middleware(adapter.IPLimiter(limits)) }
 
-// MiddlewareBy is [Middleware] with a key function that reads gin's context:
-// what an earlier handler has stored in it, or a parameter of the route. As in
-// package keyfuncs, an error that matches keyfuncs.ErrNoKey, or an empty key,
-// refuses the request with 400, a keyfuncs.UnauthenticatedError with 401, and any other
-// error with 500.
+// MiddlewareBy is [Middleware] with a key function of gin's context, such as for a value of an earlier handler or a
+// parameter of the route. As in package keyfuncs, an error that matches keyfuncs.ErrNoKey, or an empty key, refuses the
+// request with 400, a keyfuncs.UnauthenticatedError with 401, and any other error with 500.
 func MiddlewareBy(limiter *core.Limiter, key func(*gin.Context) (string, error),
 	opts ...nethttp.Option) gin.HandlerFunc {
 	serve := core.Must(adapter.New(framework, limiter, key, opts...))
 	return func(c *gin.Context) { _ = serve(c, func(c *gin.Context) error { c.Next(); return nil }) }
 }
 
-// WithRefusal sets what answers a refused request, in gin's own way, instead of
-// nethttp.Refuse; it goes before nethttp.WithRefusal. The request is aborted
-// already, the status is the one of nethttp.Status(d) unless refuse writes another,
-// and the limit fields, Retry-After and Cache-Control are set. If refuse writes
-// nothing, the refusal is written as without it. d.Err may quote the client's
-// input: log it, do not send it.
+// WithRefusal sets a function that answers a refused request in gin's own way, instead of nethttp.Refuse. It has
+// precedence over nethttp.WithRefusal. The request is aborted already, the status is that of nethttp.Status(d) unless
+// refuse writes another, and the limit fields, Retry-After and Cache-Control are set. If refuse writes no response, it
+// is that without the option. d.Err may quote the client's input: log it, do not send it.
 func WithRefusal(refuse func(c *gin.Context, d core.Decision)) nethttp.Option {
 	if refuse == nil {
 		return adapter.WithRefusal[*gin.Context](nil)
@@ -96,8 +85,8 @@ func setWriter(c *gin.Context, w http.ResponseWriter) {
 	c.Writer = w.(gin.ResponseWriter)
 }
 
-// writer is gin's ResponseWriter, but for what the one of package adapter must see: gin would take an interim
-// response, such as 103 Early Hints, for the final one, and does not tell of a Hijack.
+// writer is gin's ResponseWriter with the methods of outer, that of package adapter, for a status and for Hijack: gin
+// takes an interim response, such as 103 Early Hints, for the final one, and does not report a Hijack.
 type writer struct {
 	gin.ResponseWriter
 	outer http.ResponseWriter

@@ -7,37 +7,35 @@ import (
 	"github.com/sashlimit/sash/core"
 )
 
-// XRateLimit is the format that most clients know, about the limit that binds:
+// XRateLimit is the format that most clients know. It has the limit that binds:
 //
 //	X-RateLimit-Limit: 100      requests per window
 //	X-RateLimit-Remaining: 42   units left
 //	X-RateLimit-Reset: 17       seconds until quota comes back, rounded up
 //
-// Go writes the names as X-Ratelimit-Limit and so on; names of fields are not
-// case-sensitive.
+// Go writes the names as X-Ratelimit-Limit and so on; names of fields are not case-sensitive.
 var XRateLimit = XRateLimitFormat{
 	limit: "X-Ratelimit-Limit", remaining: "X-Ratelimit-Remaining", reset: "X-Ratelimit-Reset",
 }
 
-// XRateLimitFormat is the type of [XRateLimit]; its methods return variants. A guard
-// refuses names that no header field can have, such as those of the zero value.
+// XRateLimitFormat is the type of [XRateLimit]. Its methods return variants. A guard refuses invalid names of fields,
+// such as those of the zero value.
 type XRateLimitFormat struct {
 	limit, remaining, reset string
-	window                  string // empty: the format has no such field
-	unix                    bool   // Reset is a Unix time
+	window                  string // empty for none
+	unix                    bool   // whether Reset is a Unix time
 }
 
-// UnixReset returns the format with Reset as a Unix time in whole seconds,
-// rounded up, by the store's clock, as GitHub writes it.
+// UnixReset returns the format with Reset as a Unix time in whole seconds, rounded up, by the store's clock. GitHub
+// writes it so.
 func (f XRateLimitFormat) UnixReset() XRateLimitFormat { f.unix = true; return f }
 
-// WithWindow returns the format with a fourth field, X-RateLimit-Window: the
-// window of the limit that binds, in seconds. It is left out for a window that
-// is not a whole number of seconds.
+// WithWindow returns the format with a fourth field, X-RateLimit-Window: the window of the limit that binds, in
+// seconds. A window that is not a whole number of seconds has no such field.
 func (f XRateLimitFormat) WithWindow() XRateLimitFormat { f.window = "X-Ratelimit-Window"; return f }
 
-// WithNames returns the format with other names for its fields. An empty
-// window leaves that field out; the other names are required.
+// WithNames returns the format with other names of its fields. An empty window removes that field; the other names are
+// required.
 func (f XRateLimitFormat) WithNames(limit, remaining, reset, window string) XRateLimitFormat {
 	f.limit = http.CanonicalHeaderKey(limit)
 	f.remaining = http.CanonicalHeaderKey(remaining)

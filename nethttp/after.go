@@ -6,53 +6,48 @@ import (
 	"github.com/sashlimit/sash/nethttp/internal/guard"
 )
 
-// CountWhen counts a request only if counted returns true for it, such as the failed
-// ones of a login:
+// CountWhen counts only the requests for which counted returns true, such as the failed ones of a login:
 //
 //	nethttp.CountWhen(func(r *http.Request, status int) bool { return status == http.StatusUnauthorized })
 //
-// The request is counted before its handler runs, and given back after it if counted returns false. So it counts from
-// the limiter's decision on: the limit holds for the beginnings of requests, however many come at once. Requests that
-// are held, by a slow body for example, may end in one window together; http.Server.ReadTimeout bounds them. The limit
-// fields say what is left while the request is under way.
+// A request is counted before its handler runs, and given back afterwards if counted returns false. So the limit holds
+// for the starts of requests, even of concurrent ones. Slow requests may end in the same window;
+// http.Server.ReadTimeout bounds them. The limit fields have the remaining units during the request.
 //
-// A request that finds the limit filled waits while requests of the client are under way at this guard, in this
-// process, until it is admitted or none was given back for a second. If some are under way even then, its Retry-After
-// is 1. The observer hears how it ended.
+// A request over the limit waits while requests of its client are in flight at this guard, in this process, until it is
+// admitted or no request was given back for a second. If some are in flight even then, its Retry-After is 1. The
+// observer gets the last decision.
 //
 // status is that of the response, as [http.ResponseWriter] sends it: 101 if the handler has hijacked the connection,
-// 500 if it has panicked before a status was sent. If the request's context has ended before anything was sent, also
-// by an http.TimeoutHandler outside, counted is not called, and the request stays counted; so it does if counted
+// 500 if it has panicked before a status was sent. If the request's context has ended before a status was sent, also
+// by an outer http.TimeoutHandler, counted is not called, and the request stays counted; so it does if counted
 // panics, or the store fails.
 //
-// An error that a handler of echo returns has the status of its answer, whoever gives that; an error without an answer
-// stays counted.
+// An error of an echo handler has the status of its answer, by any middleware or error handler. Without an answer the
+// request stays counted.
 //
-// counted gets the request that the handler has got. It is called by many goroutines at once, after the handler and
-// before the response ends, and must not read the body. [Guard.Check] does not see what a handler does: what it
-// admits stays counted.
+// counted gets the request of the handler. It is called by many goroutines at once, after the handler and before the
+// response ends, and must not read the body. [Guard.Check] sees no handler: its requests stay counted.
 func CountWhen(counted func(r *http.Request, status int) bool) Option {
-	return given("CountWhen", counted, func(c *guard.Config) { c.CountWhen = counted })
+	return withFunc("CountWhen", counted, func(c *guard.Config) { c.CountWhen = counted })
 }
 
-// CostAfter makes a request cost what cost returns for it after the handler: bytes that
-// were sent, or units that only the handler knows. bytes are those of the body that the
-// handler has written, as they were when they came here: a middleware outside the guard may
-// compress them.
+// CostAfter sets the cost of a request after its handler, such as the bytes of the response, or units that only the
+// handler knows. bytes is the number of bytes of the body that the handler has written, before any compression by outer
+// middleware.
 //
-// Before the handler, the request costs what [WithCost] says, or 1: an estimate, by which
-// it is admitted or refused. After the handler the rest is given back, or the excess is
-// counted, even beyond the limit: later requests wait until there is room again. An
-// estimate of 0 refuses no request.
+// Before the handler, the request has an estimated cost by [WithCost], or 1, by which it is admitted or refused. After
+// the handler the rest is given back, or the excess is counted, even beyond the limit: later requests wait until units
+// are free again. An estimate of 0 refuses no request.
 //
-// All that [CountWhen] says about its function holds for cost too. A negative cost
-// leaves the estimate. A cost of 0 counts nothing, so the two options do not go together.
+// cost is called as the function of [CountWhen] is. A negative cost leaves the estimate. A cost of 0 counts nothing, so
+// the two options are not used together.
 func CostAfter(cost func(r *http.Request, status int, bytes int64) int) Option {
-	return given("CostAfter", cost, func(c *guard.Config) { c.CostAfter = cost })
+	return withFunc("CostAfter", cost, func(c *guard.Config) { c.CostAfter = cost })
 }
 
-// WithDecisionInContext puts the [Admission] of a request into the context that its
-// handler gets, for [FromContext]. Requests of guards without the option pay nothing.
+// WithDecisionInContext puts the [Admission] of a request into the context of its handler, for [FromContext]. Without
+// the option, requests have no such cost.
 func WithDecisionInContext() Option {
 	return option(func(c *guard.Config) error {
 		c.DecisionInContext = true

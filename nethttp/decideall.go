@@ -11,28 +11,25 @@ import (
 	"github.com/sashlimit/sash/nethttp/internal/guard"
 )
 
-// Pair is a limiter, and the function that names the client for it, for [DecideAll].
+// Pair is a limiter and its key function, for [DecideAll].
 type Pair struct {
 	Limiter *core.Limiter
 	Key     func(*http.Request) (string, error)
 }
 
-// DecideAll has other limits decided together with that of the guard, all or nothing: a request
-// is admitted by all of them, and what one refuses, none has counted. So a client that its
-// own limit refuses does not eat a limit that all clients share:
+// DecideAll decides a request by further limiters too, all or nothing: either all of them admit and count it, or none
+// counts it. So the refused requests of a client use up no limit that all clients share:
 //
-//	everyone := nethttp.Pair{Limiter: global, Key: keyfuncs.AllClients}
-//	nethttp.Middleware(perClient, keyfuncs.RemoteIP, nethttp.DecideAll(everyone))
+//	allClients := nethttp.Pair{Limiter: global, Key: keyfuncs.AllClients}
+//	nethttp.Middleware(perClient, keyfuncs.RemoteIP, nethttp.DecideAll(allClients))
 //
-// What was counted beside a refusal is given back; [core.DecideAll] says in which order the
-// limits are asked, and what that promises. Give the guard the limit that refuses most often,
-// that of the single client. The response has the fields of the limit that binds. Several
-// of them add up.
+// Units that were counted before a refusal are given back; see [core.DecideAll] for the order and the guarantees. Give
+// the guard the limiter that refuses most often, that of the single client. The response has the fields of the limit
+// that binds. Several DecideAll add up.
 //
-// The key functions are called before any limit is asked, each once; a request without a
-// key for one of them is refused. [WithCost], [Shadow] and the skipping options are about the
-// request, so about all limits; [WithLimits] and [WithLimiter] about the guard's limiter
-// alone, and the function of [SkipKeys] gets the guard's key.
+// The key functions are called before any limiter, each once. A request without a key for one of them is refused.
+// [WithCost], [Shadow] and the skipping options hold for all limiters, [WithLimits] and [WithLimiter] for the guard's
+// limiter alone. The function of [SkipKeys] gets the guard's key.
 func DecideAll(pairs ...Pair) Option {
 	pairs = slices.Clone(pairs)
 	return option(func(c *guard.Config) error {

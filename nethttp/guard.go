@@ -1,17 +1,16 @@
-// Package nethttp limits the requests of an HTTP server. For each request it finds the client's key, asks the limiter,
-// sets the header fields of the response, and calls the handler or writes a refusal. What does so for one limiter is a
-// [Guard]; [Middleware] makes one. docs/nethttp.md shows all options.
+// Package nethttp limits the requests of an HTTP server. A [Guard] has a limiter and a key function. For each request
+// it finds the client's key, asks the limiter, sets the header fields of the response, and calls the handler or writes
+// a refusal. [Middleware] makes a guard. docs/nethttp.md shows all options.
 //
 //	mux.Handle("POST /login", nethttp.Middleware(login, keyfuncs.RemoteIP)(loginHandler))
 //
 // # What a client sees
 //
-// Every limited response carries the fields of [WithHeaders], set before the handler runs. Of guards inside guards
-// each decides for itself, and the fields of the inner one replace those of the outer one. The limiter's
-// policy decides while the store fails, or where a function of [WithLimits], [WithLimiter] or [WithCost]
-// fails or returns numbers that no limit may have: under [core.FailOpen] the request is served without limit fields. A
-// refused request never reaches the handler; its response tells of no other guard's limit, and has Cache-Control:
-// no-store, and:
+// Every limited response has the fields of [WithHeaders], set before the handler runs. Nested guards decide one after
+// the other, and the fields of the inner one replace those of the outer one. The limiter's policy decides while the
+// store fails, or where a function of [WithLimits], [WithLimiter] or [WithCost] fails or returns numbers that no limit
+// may have: under [core.FailOpen] the request is served without limit fields. A refused request never reaches the
+// handler. Its response has no fields of another guard's limit, and Cache-Control: no-store, and:
 //
 //	429  over the limit                    Retry-After, unless the request can never pass
 //	503  the policy, core.FailClosed; or   Retry-After, 5 to 10 s unless WithOutageRetryAfter says
@@ -36,18 +35,16 @@ import (
 	"github.com/sashlimit/sash/nethttp/internal/guard"
 )
 
-// Guard admits or refuses requests. It is immutable and safe for concurrent
-// use. It hands the ResponseWriter on as it is: http.Flusher, http.Hijacker,
-// io.ReaderFrom and http.ResponseController work as without it. They do so too behind the
-// ResponseWriter of a guard with [CountWhen] or [CostAfter].
+// Guard admits or refuses requests. It does not change, and is safe for concurrent use. The handler gets the
+// ResponseWriter of the server, or with [CountWhen] and [CostAfter] one that wraps it: http.Flusher, http.Hijacker,
+// io.ReaderFrom and http.ResponseController work with both.
 type Guard struct {
 	guard *guard.Guard
 	key   func(*http.Request) (string, error)
 }
 
-// New returns a guard that asks limiter about each request, under the name
-// that key gives to its client; see package keyfuncs. An error says which
-// argument is wrong and what to give instead.
+// New returns a guard that limits requests by limiter, each under the key that the function key returns for it; see
+// package keyfuncs. An error names the wrong argument and the right form of it.
 func New(limiter *core.Limiter, key func(*http.Request) (string, error), opts ...Option) (*Guard, error) {
 	if key == nil {
 		return nil, guard.ErrNoKeyFunction
@@ -59,16 +56,15 @@ func New(limiter *core.Limiter, key func(*http.Request) (string, error), opts ..
 	return &Guard{d, key}, nil
 }
 
-// Middleware is [New] and [Guard.Handler] in one. It panics where New returns
-// an error: while the program starts, never at request time.
+// Middleware returns the [Guard.Handler] of a guard by [New]. It panics if New returns an error: while the program
+// starts, never at request time.
 func Middleware(limiter *core.Limiter, key func(*http.Request) (string, error),
 	opts ...Option) func(http.Handler) http.Handler {
 	return core.Must(New(limiter, key, opts...)).Handler
 }
 
-// Handler returns a handler that calls next for admitted requests. If next is an
-// [http.ServeMux], the observer's label is the pattern by which next serves the request.
-// Handler panics if next is nil.
+// Handler returns a handler that calls next for admitted requests. If next is an [http.ServeMux], the observer's label
+// is the pattern of next for the request. Handler panics if next is nil.
 func (g *Guard) Handler(next http.Handler) http.Handler {
 	if errs.IsNil(next) {
 		panic("sash: the handler behind the guard is " + errs.NilName(next) + ": give an http.Handler")
@@ -89,12 +85,10 @@ func (g *Guard) Handler(next http.Handler) http.Handler {
 	})
 }
 
-// Check decides one request, for any framework that is built on net/http. True
-// means go on: the limit fields are set. False means that the response is
-// written completely and nothing may be added.
+// Check decides one request, for any framework that is built on net/http. If it returns true, the limit fields are set
+// and the caller serves the request. If it returns false, the response is complete.
 //
-// The observer's label is r.Pattern, which is empty outside a ServeMux, unless
-// [WithLabel] sets another one.
+// The observer's label is r.Pattern, which is empty outside a ServeMux, or that of [WithLabel].
 func (g *Guard) Check(w http.ResponseWriter, r *http.Request) bool {
 	v := guard.Visit{W: w, R: r, Label: r.Pattern}
 	admitted := g.guard.Admit(&v, func() (string, error) { return g.key(r) })

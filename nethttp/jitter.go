@@ -6,15 +6,13 @@ import (
 	"github.com/sashlimit/sash/nethttp/internal/guard"
 )
 
-// WithRetryJitter spreads the clients that are refused with 429, so that they do not all come
-// back when a window ends: each refusal draws a whole number of seconds from 0 to max, all
-// equally likely, and tells its client to come back that much later, never sooner. The
-// number is the same in Retry-After, in the body, in the t of headers.IETF and in the
-// RetryAfter of the decision that a function of [WithRefusal] gets; X-RateLimit-Reset is
-// about the quota and stays exact. The observer gets the decision without it. Where max
-// is not a whole number of seconds it is rounded down. max is from 1 s to 24 h.
+// WithRetryJitter adds jitter to the Retry-After of a 429, so that clients do not all retry when a window ends: a
+// random whole number of seconds from 0 to max, uniformly distributed. The sum is the same in Retry-After, in the body,
+// in the t of headers.IETF and in the RetryAfter of the decision for a function of [WithRefusal]; X-RateLimit-Reset is
+// about the quota and stays exact. The observer gets the decision without jitter. max is from 1 s to 24 h, and is
+// rounded down to whole seconds.
 //
-// A 503 is spread without this option; see [WithOutageRetryAfter].
+// A 503 has jitter without this option; see [WithOutageRetryAfter].
 func WithRetryJitter(max time.Duration) Option {
-	return wait("WithRetryJitter", max, func(c *guard.Config) { c.Jitter = max })
+	return withWait("WithRetryJitter", max, func(c *guard.Config) { c.Jitter = max })
 }

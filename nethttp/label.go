@@ -7,24 +7,21 @@ import (
 	"github.com/sashlimit/sash/nethttp/internal/guard"
 )
 
-// WithLabel sets the function that names the route of a request for the observer, as
-// the Label of its event. Without it the label is what the router has matched before the
-// guard runs. A guard whose [Guard.Handler] is given a ServeMux, and package sashchi, find
-// the pattern by themselves. The option is for a ServeMux inside other handlers, and for
-// other routers; docs/nethttp.md has a function.
+// WithLabel sets the function that returns the Label of a request's event: the pattern of a route, never the path of a
+// request, since each label is a time series of metrics. By default, and if the function returns "", the label is the
+// pattern that the router has matched before the guard runs.
 //
-// A label is one of few: the pattern of a route, never the path of a request. If the
-// function returns "", the label is that without the option. The function is called by
-// many goroutines at once, and only if the limiter has an observer other than that of
-// core.LogErrors.
+// The [Guard.Handler] of a ServeMux, and package sashchi, find the pattern without the option. It is for a ServeMux
+// inside other handlers, and for other routers; docs/nethttp.md has a function. The function is called by many
+// goroutines at once, and only if the limiter has an observer other than that of core.LogErrors.
 func WithLabel(label func(*http.Request) string) Option {
-	return given("WithLabel", label, func(c *guard.Config) {
+	return withFunc("WithLabel", label, func(c *guard.Config) {
 		c.Label = func(r *http.Request, _ any) string { return label(r) }
 	})
 }
 
-// patternIn returns a function that looks up the pattern of the route by which mux is going to serve a request. It
-// returns "" for a request that no route matches, and for one that mux redirects.
+// patternIn returns a function that returns the pattern of mux for a request, or "" if no route matches or mux
+// redirects the request.
 func patternIn(mux *http.ServeMux) func(*http.Request, any) string {
 	return func(r *http.Request, _ any) string {
 		h, pattern := mux.Handler(r)

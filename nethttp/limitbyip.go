@@ -11,14 +11,14 @@ import (
 //
 //	http.ListenAndServe(":8080", nethttp.LimitByIP(core.PerMinute(100))(mux))
 //
-// It is [Middleware] of a limiter on a memstore of its own, by [keyfuncs.RemoteIP], without options. Each call counts
-// for itself. All limits hold. A refusal is a 429 with Retry-After, and all responses have X-RateLimit-*.
+// It is [Middleware] with [keyfuncs.RemoteIP] and a new limiter on a new memstore, without options. All limits hold. A
+// refusal is a 429 with Retry-After, and all responses have X-RateLimit-*.
 //
-// Behind a proxy all clients have the proxy's address: take Middleware and [keyfuncs.IP]. A request without an address,
+// Behind a proxy all clients have the proxy's address: use Middleware and [keyfuncs.IP]. A request without an address,
 // as on a unix socket, is refused with 400; keyfuncs.First(keyfuncs.RemoteIP, keyfuncs.AllClients) gives all of these
 // one count.
 //
-// It panics on limits that [core.New] would refuse, and without limits.
+// It panics if limits is empty or invalid.
 func LimitByIP(limits ...core.Limit) func(http.Handler) http.Handler {
 	return Middleware(guard.IPLimiter(limits))
 }

@@ -23,8 +23,8 @@ func (option) option() {}
 // Apply is for package guard.
 func (o option) Apply(c *guard.Config) error { return o(c) }
 
-// given returns an option that sets a function. A nil function is an error of construction.
-func given[F any](name string, function F, set func(*guard.Config)) Option {
+// withFunc returns an option that sets a function. A nil function is an error of construction.
+func withFunc[F any](name string, function F, set func(*guard.Config)) Option {
 	return option(func(c *guard.Config) error {
 		if errs.IsNil(function) {
 			return fmt.Errorf("sash: %s(nil): give a %T, or leave the option out", name, function)
@@ -34,20 +34,20 @@ func given[F any](name string, function F, set func(*guard.Config)) Option {
 	})
 }
 
-// wait returns an option that sets a wait of clients that their limit does not set.
-func wait(name string, d time.Duration, set func(*guard.Config)) Option {
-	const most = 24 * time.Hour
+// withWait returns an option that sets a wait of clients, from 1 s to 24 h.
+func withWait(name string, d time.Duration, set func(*guard.Config)) Option {
+	const maxWait = 24 * time.Hour
 	return option(func(c *guard.Config) error {
-		if d < time.Second || d > most {
-			return fmt.Errorf("sash: %s(%v): give from 1s to %v, such as 10*time.Second", name, d, most)
+		if d < time.Second || d > maxWait {
+			return fmt.Errorf("sash: %s(%v): give from 1s to %v, such as 10*time.Second", name, d, maxWait)
 		}
 		set(c)
 		return nil
 	})
 }
 
-// WithHeaders sets the formats of the limit fields, instead of the default
-// [headers.XRateLimit]. WithHeaders() writes none; Retry-After remains.
+// WithHeaders sets the formats of the limit fields, by default [headers.XRateLimit]. WithHeaders() writes none;
+// Retry-After remains.
 func WithHeaders(formats ...headers.Format) Option {
 	formats = slices.Clone(formats)
 	return option(func(c *guard.Config) error {
@@ -60,33 +60,28 @@ func WithHeaders(formats ...headers.Format) Option {
 	})
 }
 
-// WithOutageRetryAfter sets the Retry-After of a client while the store fails (503), instead of
-// 5 s. Each 503 draws its own whole number of seconds
-// from d to 2d, all equally likely, so that the clients of an outage do not come
-// back at once: a d of 5 s draws one of 5, 6, 7, 8, 9 and 10. Where d is not a
-// whole number of seconds, d is rounded up and 2d down. The number is the same in
-// Retry-After, in the body, and in the RetryAfter of the decision that a function
-// of [WithRefusal] gets. d is from 1 s to 24 h.
+// WithOutageRetryAfter sets the minimum Retry-After of a 503 while the store fails, by default 5 s. So that clients do
+// not all retry at once, each 503 has a random whole number of seconds from d to 2d, uniformly distributed: 5, 6, 7, 8,
+// 9 or 10 for a d of 5 s. d is rounded up to whole seconds and 2d down. The number is the same in Retry-After, in the
+// body, and in the RetryAfter of the decision for a function of [WithRefusal]. d is from 1 s to 24 h.
 func WithOutageRetryAfter(d time.Duration) Option {
-	return wait("WithOutageRetryAfter", d, func(c *guard.Config) { c.OutageRetryAfter = d })
+	return withWait("WithOutageRetryAfter", d, func(c *guard.Config) { c.OutageRetryAfter = d })
 }
 
-// WithRefusal sets what writes the response to a refused request, whatever the
-// reason, instead of the function [Refuse]. The status is that of [Status] unless
-// the function writes another; d.Err says why. Limit fields, Retry-After and
-// Cache-Control are set. If the function writes nothing, or only an interim
-// response such as 103, Refuse writes the response. If it panics, the server ends
-// the connection, as after a panic of any handler. d.Err
-// may quote the client's input: log it, do not send it.
+// WithRefusal sets the function that writes the response to a refused request, for any reason, by default [Refuse]. The
+// status is that of [Status] unless the function writes another; d.Err has the reason. Limit fields, Retry-After and
+// Cache-Control are set. If the function writes no response, or only an interim one such as 103, Refuse writes it. If
+// it panics, the server ends the connection, as after a panic of any handler. d.Err may quote the client's input: log
+// it, do not send it.
 func WithRefusal(refuse func(w http.ResponseWriter, r *http.Request, d core.Decision)) Option {
-	return given("WithRefusal", refuse, func(c *guard.Config) { c.Refusal = refuse })
+	return withFunc("WithRefusal", refuse, func(c *guard.Config) { c.Refusal = refuse })
 }
 
-// WithCost sets how many units a request costs, instead of 1. A cost of 0 is
-// always admitted and counts nothing; of a negative one the limiter's policy decides. It
-// is called by many goroutines at once and must not read the body.
+// WithCost sets the cost of a request in units, by default 1. A request with a cost of 0 is always admitted and counts
+// nothing; one with a negative cost is left to the limiter's policy. cost is called by many goroutines at once and must
+// not read the body.
 func WithCost(cost func(*http.Request) int) Option {
-	return given("WithCost", cost, func(c *guard.Config) {
+	return withFunc("WithCost", cost, func(c *guard.Config) {
 		c.Cost = func(r *http.Request, _ any) int { return cost(r) }
 	})
 }

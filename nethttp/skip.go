@@ -12,28 +12,23 @@ import (
 	"github.com/sashlimit/sash/nethttp/internal/guard"
 )
 
-// SkipPaths excludes requests from the limit by path: they touch no store and
-// get no fields. An argument is a path, or a method, one space and a path, as in
-// the patterns of [http.ServeMux]:
+// SkipPaths excludes requests from the limit by path: they use no store and get no fields. An argument is a path, or a
+// method, one space and a path, as in the patterns of [http.ServeMux]:
 //
 //	nethttp.SkipPaths("/health", "POST /hook", "OPTIONS /graphql")
 //
-// "/health" and "GET /health" both exclude GET and HEAD, and no other method: a
-// POST to the same path may be for another handler, such as a catch-all. Any
-// other method is excluded alone. The routers of chi, gin and echo do not answer
-// HEAD by a route for GET: there a HEAD may reach a catch-all without a limit,
-// unless the path has a route for HEAD too. To exclude GET alone, use [Skip].
+// "/health" and "GET /health" both exclude GET and HEAD, and no other method: a POST to the same path may be for
+// another handler, such as a catch-all. Any other method is excluded alone. The routers of chi, gin and echo do not
+// answer HEAD by a route for GET: there a HEAD may reach a catch-all without a limit, unless the path has a route for
+// HEAD too. To exclude GET alone, use [Skip].
 //
-// Methods are compared byte for byte with r.Method. Paths are compared byte for
-// byte with r.URL.Path as it is where the guard stands, behind an
-// http.StripPrefix without the prefix. "/health" excludes neither /healthz nor
-// //health nor /api/../health. There are no wildcards: an argument with "*", "{"
-// or "?" is an error of construction, since it would never match. So is one that is
-// escaped, such as "/caf%C3%A9" for "/café", or that ends with a blank.
+// Methods and paths are compared byte for byte with r.Method and r.URL.Path, as the guard gets them: behind an
+// http.StripPrefix without the prefix. "/health" excludes neither /healthz nor //health nor /api/../health. There are
+// no wildcards: an argument with "*", "{" or "?" is an error of construction, since it would never match. So is one
+// with escapes, such as "/caf%C3%A9" for "/café", or with a blank at its end.
 //
-// A path that is escaped in an unusual way, such as /%68ealth or
-// /api/..%2fhealth, is never excluded (r.URL.RawPath is not empty then): routers
-// disagree about which page that is. Several SkipPaths add up.
+// A path with unusual escapes, such as /%68ealth or /api/..%2fhealth, is never excluded (its r.URL.RawPath is not
+// empty), since routers disagree about its page. Several SkipPaths add up.
 func SkipPaths(paths ...string) Option {
 	paths = slices.Clone(paths)
 	return option(func(c *guard.Config) error {
@@ -49,9 +44,9 @@ func SkipPaths(paths ...string) Option {
 }
 
 // parseSkippedPath returns the method and the path of an argument of SkipPaths.
-func parseSkippedPath(given string) (s guard.SkippedPath, err error) {
-	s = guard.SkippedPath{Method: http.MethodGet, Path: given}
-	if method, path, found := strings.Cut(given, " "); found && given[0] != '/' {
+func parseSkippedPath(arg string) (s guard.SkippedPath, err error) {
+	s = guard.SkippedPath{Method: http.MethodGet, Path: arg}
+	if method, path, found := strings.Cut(arg, " "); found && arg[0] != '/' {
 		s = guard.SkippedPath{Method: method, Path: path}
 	}
 	plain, err := url.PathUnescape(s.Path)
@@ -72,22 +67,20 @@ func parseSkippedPath(given string) (s guard.SkippedPath, err error) {
 	return s, nil
 }
 
-// Skip excludes the requests for which skip returns true: they touch no store
-// and get no fields. It is called by many goroutines at once. Several Skips, and
-// SkipPaths, add up.
+// Skip excludes the requests for which skip returns true: they use no store and get no fields. skip is called by many
+// goroutines at once. Several Skip and SkipPaths add up.
 func Skip(skip func(*http.Request) bool) Option {
-	return given("Skip", skip, func(c *guard.Config) {
+	return withFunc("Skip", skip, func(c *guard.Config) {
 		c.Skip = append(c.Skip, func(r *http.Request, _ any) bool { return skip(r) })
 	})
 }
 
-// SkipKeys exempts clients by their names: a client is not limited if skip returns true for
-// its key. The request touches no store and gets no fields; the observer gets its event, with
-// the Source core.SourceSkipped and a cost of 0. skip is called by many goroutines at once.
-// Several SkipKeys add up.
+// SkipKeys exempts the clients for whose keys skip returns true. Their requests use no store and get no fields; the
+// observer gets their events, with the Source core.SourceSkipped and a cost of 0. skip is called by many goroutines at
+// once. Several SkipKeys add up.
 //
-// The key is that of the guard's key function, so that a client is exempt by no other name
-// than the one it would be counted by. To exempt networks, see [keyfuncs.Addr].
+// The key is that of the guard's key function, so a client is exempt under the same key as it is counted. To exempt
+// networks, see [keyfuncs.Addr].
 func SkipKeys(skip func(key string) bool) Option {
-	return given("SkipKeys", skip, func(c *guard.Config) { c.SkipKeys = append(c.SkipKeys, skip) })
+	return withFunc("SkipKeys", skip, func(c *guard.Config) { c.SkipKeys = append(c.SkipKeys, skip) })
 }

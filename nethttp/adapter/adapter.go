@@ -1,20 +1,20 @@
-// Package adapter is for adapters, which let a framework use sash in its own way: its context in key functions, its
-// route patterns as labels, its errors as refusals. An adapter says what its framework can do, in a [Framework], and
-// gets from [New] the one function that its middleware calls:
+// Package adapter helps to write an adapter, which gives the context, the route patterns and the errors of a framework
+// to sash: for key functions, labels and refusals. An adapter describes its framework in a [Framework], and gets from
+// [New] the function that its middleware calls:
 //
 //	serve := core.Must(adapter.New(framework, limiter, key, opts...))
 //	return func(next mill.Handler) mill.Handler {
 //		return func(c *mill.Context) error { return serve(c, next) }
 //	}
 //
-// [Skip], [WithCost], [WithLabel] and [WithLimiter] are for users of the adapters too: they are the options of package
-// nethttp with functions of the framework's context, such as a *gin.Context or an echo.Context, and cost no allocation.
+// [Skip], [WithCost], [WithLabel] and [WithLimiter] are for users of adapters too. They are the options of package
+// nethttp with functions of the framework's context, such as a *gin.Context or an echo.Context, and allocate nothing.
 //
 //	sashgin.Middleware(api, key, adapter.WithLimiter(func(c *gin.Context, key string) (*core.Limiter, error) {
 //		return plans[c.GetString("team")], nil
 //	}))
 //
-// Package adaptertest says how an adapter is written, and proves one.
+// Package adaptertest describes how to write an adapter, and tests one.
 package adapter
 
 import (
@@ -27,33 +27,33 @@ import (
 	"github.com/sashlimit/sash/nethttp/internal/guard"
 )
 
-// Framework has functions over the context C of a framework, a pointer or an interface. They are called by many
+// Framework has functions of a framework with the context C, a pointer or an interface. They are called by many
 // goroutines at once.
 type Framework[C any] struct {
 	// Exchange returns the ResponseWriter, the request, and the pattern of its route, such as "/items/:id": never the
 	// path, and "" where no route has matched.
 	Exchange func(c C) (w http.ResponseWriter, r *http.Request, route string)
 
-	// SetRequest and SetWriter put what the handlers are to get into the context. SetWriter is called again afterwards,
-	// with the ResponseWriter that Exchange has returned.
+	// SetRequest and SetWriter set the request and the ResponseWriter of the handlers in the context. After the
+	// handlers, SetWriter is called with the ResponseWriter of Exchange.
 	SetRequest func(c C, r *http.Request)
 	SetWriter  func(c C, w http.ResponseWriter)
 
-	// SetStatus sets the status of a body that is written without one, before the function of [WithRefusal] is called.
-	// It is nil for a framework that leaves this to its ResponseWriter.
+	// SetStatus sets the default status of the response, before the function of [WithRefusal] is called. It is nil if
+	// the framework's ResponseWriter has no such status.
 	SetStatus func(c C, status int)
 
-	// BeforeSend has then called with the status of the response, just before the framework sends it. It is called
-	// before a handler whose status an option looks at: what an error leads to is known when the error is answered. A
-	// request stays counted if then is not called. BeforeSend is nil if handlers return no errors.
-	BeforeSend func(c C, then func(status int))
+	// BeforeSend registers settle, which the framework calls with the status of the response just before it sends it.
+	// It is called before the handler if an option needs the status, since an error of the handler gets its status from
+	// the framework. A request stays counted if settle is not called. BeforeSend is nil if handlers return no errors.
+	BeforeSend func(c C, settle func(status int))
 
-	// Stop keeps the framework from calling the handlers that come after the middleware of a refused request. It is nil
-	// for a framework that leaves the call to the middleware.
+	// Stop makes the framework skip the handlers after the middleware of a refused request. It is nil if the middleware
+	// calls the next handler itself.
 	Stop func(c C)
 }
 
-// Key returns a key function that reads the request in the context. It is nil if key is nil.
+// Key returns a key function for the context's request. It is nil if key is nil.
 func (f Framework[C]) Key(key func(*http.Request) (string, error)) func(C) (string, error) {
 	if key == nil {
 		return nil
@@ -64,15 +64,15 @@ func (f Framework[C]) Key(key func(*http.Request) (string, error)) func(C) (stri
 	}
 }
 
-// IPLimiter returns the limiter and the key function of nethttp.LimitByIP, for that of an adapter. It panics as that
-// does.
+// IPLimiter returns the limiter and the key function of nethttp.LimitByIP, for the LimitByIP of an adapter. It panics
+// if limits is empty or invalid.
 func IPLimiter(limits []core.Limit) (*core.Limiter, func(*http.Request) (string, error)) {
 	return guard.IPLimiter(limits)
 }
 
-// New returns a function for the middleware of f. It asks limiter about the request of c, under the name that key gives
-// to its client. It calls next if the request is admitted, writes a response if it is refused, and returns the error of
-// next or of the function of [WithRefusal]. An error of New says which argument is wrong and what to give instead.
+// New returns a function for the middleware of f. It limits the request of c by limiter, under the key that the
+// function key returns. It calls next if the request is admitted, writes a response if it is refused, and returns the
+// error of next or of the function of [WithRefusal]. An error of New names the wrong argument and the right form of it.
 func New[C any](f Framework[C], limiter *core.Limiter, key func(C) (string, error), opts ...nethttp.Option) (
 	serve func(c C, next func(C) error) error, err error) {
 	if f.Exchange == nil || f.SetRequest == nil || f.SetWriter == nil {
@@ -99,7 +99,7 @@ type adapter[C any] struct {
 func (a *adapter[C]) serve(c C, next func(C) error) error {
 	var beforeSend func(func(int))
 	if a.framework.BeforeSend != nil {
-		beforeSend = func(then func(int)) { a.framework.BeforeSend(c, then) }
+		beforeSend = func(settle func(int)) { a.framework.BeforeSend(c, settle) }
 	}
 	v := guard.Visit{Context: c, HasHandler: true}
 	v.W, v.R, v.Label = a.framework.Exchange(c)
@@ -115,7 +115,7 @@ func (a *adapter[C]) serve(c C, next func(C) error) error {
 		}
 		a.framework.SetWriter(c, w)
 		defer func() {
-			// A handler that is late for echo's Timeout must not touch c: it may serve another request by now.
+			// After echo's Timeout, c may serve another request already.
 			if r.Context().Err() != context.DeadlineExceeded {
 				a.framework.SetWriter(c, v.W)
 			}
@@ -138,7 +138,7 @@ func (a *adapter[C]) refuse(c C, v *guard.Visit) error {
 			a.framework.SetStatus(c, guard.Status(d))
 		}
 		a.framework.SetWriter(c, w)
-		defer a.framework.SetWriter(c, v.W) // after a panic too, so that a middleware outside can answer
+		defer a.framework.SetWriter(c, v.W) // after a panic too, so that outer middleware can answer
 		return a.settings.refuse(c, d)
 	})
 }

@@ -10,12 +10,12 @@ import (
 	"github.com/sashlimit/sash/nethttp/internal/guard"
 )
 
-// settings are set by the options of this package.
+// settings holds the values of the options of this package.
 type settings[C any] struct{ refuse func(C, core.Decision) error }
 
-// WithRefusal sets what answers a refused request in the framework's own way, instead of nethttp.Refuse; it goes before
-// nethttp.WithRefusal. If refuse neither begins a response nor returns an error, the refusal is written as without it.
-// The limit fields, Retry-After and Cache-Control are set.
+// WithRefusal sets a function that answers a refused request in the framework's own way, instead of nethttp.Refuse. It
+// has precedence over nethttp.WithRefusal. If refuse returns nil without a response, the response is that without the
+// option. The limit fields, Retry-After and Cache-Control are set.
 func WithRefusal[C any](refuse func(c C, d core.Decision) error) nethttp.Option {
 	return option("WithRefusal", refuse == nil, func(_ *guard.Config, s *settings[C]) {
 		s.refuse = refuse
@@ -50,10 +50,9 @@ func WithLimiter[C any](limiter func(c C, key string) (*core.Limiter, error)) ne
 	})
 }
 
-// option returns an option of an adapter with contexts of type C. Given to anything else it is an error of
-// construction.
+// option returns an option for adapters with contexts of type C. Elsewhere it is an error of construction.
 func option[C any](name string, isNil bool, set func(*guard.Config, *settings[C])) nethttp.Option {
-	return settingOf{apply: func(c *guard.Config) error {
+	return adapterOption{apply: func(c *guard.Config) error {
 		context := reflect.TypeFor[C]()
 		if isNil {
 			return fmt.Errorf("sash: %s(nil) for %v: give a function, or leave the option out", name, context)
@@ -68,11 +67,11 @@ func option[C any](name string, isNil bool, set func(*guard.Config, *settings[C]
 	}}
 }
 
-// settingOf is an option. The Option inside is nil: it has the method that an option needs.
-type settingOf struct {
+// adapterOption is an option. It embeds a nil Option for its unexported method.
+type adapterOption struct {
 	nethttp.Option
 	apply func(*guard.Config) error
 }
 
 // Apply is for package guard.
-func (s settingOf) Apply(c *guard.Config) error { return s.apply(c) }
+func (o adapterOption) Apply(c *guard.Config) error { return o.apply(c) }
