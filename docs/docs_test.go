@@ -101,10 +101,7 @@ var plans map[string]*core.Limiter
 	"redis.md": `var roots *x509.CertPool
 var certificate tls.Certificate
 `,
-	"comparison.md": netHTTP + `var r chi.Router
-var rdb *redis.Client
-var byUser func(*http.Request) (string, error)
-`,
+	"comparison.md": "var rdb *redis.Client\n",
 }
 
 const (

@@ -127,8 +127,9 @@ var traffics = []struct {
 	}},
 }
 
-// TestBursts prints the table of docs/regions.md: the most that a minute held in all regions. It holds the page to
-// within 5 of that, and the default to at most one wait, for a poll.
+// TestBursts prints the most that a minute held in all regions, the table of docs/regions.md. It holds the page to
+// within 5 of that, and the default to at most one wait, for a poll. A row that the page lacks has the limit in both
+// modes, as the page says.
 func TestBursts(t *testing.T) {
 	page, err := os.ReadFile("../../docs/regions.md")
 	if err != nil {
@@ -138,10 +139,10 @@ func TestBursts(t *testing.T) {
 	for _, c := range traffics {
 		row := "| " + c.name + " |"
 		_, after, found := strings.Cut(string(page), "\n"+row)
-		var documented, most [3]int64
+		documented, most := [3]int64{100, 100, 300}, [3]int64{}
 		_, err := fmt.Sscanf(after, " %d | %d | %d |", &documented[0], &documented[1], &documented[2])
-		if !found || err != nil {
-			t.Errorf("docs/regions.md has no row %q: %v", row, err)
+		if found && err != nil {
+			t.Errorf("docs/regions.md has no numbers in the row %q: %v", row, err)
 		}
 		for mode := range most {
 			synctest.Test(t, func(t *testing.T) {
