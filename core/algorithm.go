@@ -10,7 +10,7 @@ const (
 	MaxCounterRequests = 1 << 40   // for SlidingCounter, CoarseLog and Bucket
 )
 
-// Algorithm says how a [Limit] counts. Leasable and Linear panic if it is unknown.
+// Algorithm says how a [Limit] counts. CanLease and IsLinear panic if it is unknown.
 type Algorithm uint8
 
 const (
@@ -62,7 +62,7 @@ const (
 )
 
 // algorithms are the properties of all algorithms. A new algorithm takes a line here, and a file in each of these
-// directories, which registers itself. No other code depends on the name of an algorithm (TestRooms):
+// directories, which registers itself. No other code depends on the name of an algorithm:
 //
 //   - in memory: internal/window, a .go file
 //   - in Redis: redisstore/internal/script, a .go and a .lua file
@@ -91,26 +91,26 @@ func Algorithms() []Algorithm {
 
 // String returns "log", "counter", "coarse" or "bucket".
 func (a Algorithm) String() string {
-	if a.known() {
+	if a.isKnown() {
 		return algorithms[a].name
 	}
 	return fmt.Sprintf("Algorithm(%d)", uint8(a))
 }
 
-// Leasable reports whether each unit counts for a Window after its request, so that none comes back before
+// CanLease reports whether each unit counts for a Window after its request, so that none comes back before
 // ResetAfter, and units may be leased.
-func (a Algorithm) Leasable() bool { return a.properties().refill == refillByUnit }
+func (a Algorithm) CanLease() bool { return a.properties().refill == refillByUnit }
 
-// Linear reports whether a unit comes back in each Window/Requests. The Window is no part of the identity of such a
+// IsLinear reports whether a unit comes back in each Window/Requests. The Window is no part of the identity of such a
 // count.
-func (a Algorithm) Linear() bool { return a.properties().refill == refillLinear }
+func (a Algorithm) IsLinear() bool { return a.properties().refill == refillLinear }
 
-// known reports whether there is such an algorithm.
-func (a Algorithm) known() bool { return int(a) < len(algorithms) }
+// isKnown reports whether there is such an algorithm.
+func (a Algorithm) isKnown() bool { return int(a) < len(algorithms) }
 
 // properties returns the properties of a known algorithm.
 func (a Algorithm) properties() properties {
-	if !a.known() {
+	if !a.isKnown() {
 		panic("sash: unknown algorithm: " + a.String())
 	}
 	return algorithms[a]

@@ -10,9 +10,9 @@ import (
 	"testing"
 )
 
-// TestRooms: which algorithm it is, the code asks in the files of the algorithms alone, so that another one takes no
-// case anywhere: neither in a case, nor by an index, nor by what is equal, nor as the one that others are not.
-func TestRooms(t *testing.T) {
+// TestAlgorithmFiles: only the files of an algorithm depend on its name, by a case, an index or a comparison, so that
+// another algorithm needs no case elsewhere.
+func TestAlgorithmFiles(t *testing.T) {
 	var names, rooms []string // rooms are the files that may ask
 	for _, a := range Algorithms() {
 		names = append(names, a.properties().constant)
@@ -22,7 +22,7 @@ func TestRooms(t *testing.T) {
 	}
 	name := `(` + strings.Join(names, "|") + `)\b`
 	asks := func(constant string) *regexp.Regexp {
-		const neither = `!\S*(Leasable|Linear)\(\).*!\S*(Leasable|Linear)\(\)` // so it is the third
+		const neither = `!\S*(CanLease|IsLinear)\(\).*!\S*(CanLease|IsLinear)\(\)` // so it is the third
 		return regexp.MustCompile(`(?m)^[^"/\n]*(case .*\b|[=!]= |\[)` + constant +
 			`|^[^"/\n]*\b` + constant + ` [=!]=|` + neither)
 	}
@@ -47,7 +47,7 @@ func TestRooms(t *testing.T) {
 		}
 		source, err := os.ReadFile(path)
 		named := func(name string) bool { return strings.Contains(string(source), name) }
-		if !slices.ContainsFunc(append(names, "Leasable"), named) { // mostly, and the expression is slow
+		if !slices.ContainsFunc(append(names, "CanLease"), named) { // mostly, and the expression is slow
 			return err
 		}
 		for _, found := range asking.FindAllString(string(source), -1) {

@@ -65,7 +65,7 @@ func (c *Config) check() error {
 	if c.Observer != nil && errs.IsNil(c.Observer) {
 		return fmt.Errorf("sash: Config.Observer is %s: give an observer, or leave the field out", errs.NilName(c.Observer))
 	}
-	if wrong, ok := c.Observer.(wrongObserver); ok {
+	if wrong, ok := c.Observer.(invalidObserver); ok {
 		return wrong.err
 	}
 	return checkQuiet(c.Quiet)
@@ -114,7 +114,7 @@ func (l *Limiter) bindAll(limits []Limit) (err error) {
 		if l.fallback, err = p.bind(l.config.Store, b); err != nil {
 			return err
 		}
-		if l.fallback.waits {
+		if l.fallback.mayWait {
 			l.firstTimeout /= 2 // leave the fallback time within the timeout
 		}
 		return nil

@@ -43,7 +43,7 @@ func DecideAll(ctx context.Context, pairs ...Pair) (d Decision, binding int) {
 	})
 	d, binding = bindingOf(results)
 	if !d.Allowed {
-		forEach(pairs, func(i int) { results[i].undo(ctx) })
+		forEach(pairs, func(i int) { results[i].returnUnits(ctx) })
 	}
 	for i := range results {
 		results[i].report(ctx, d.Allowed)
@@ -56,7 +56,7 @@ func DecideAll(ctx context.Context, pairs ...Pair) (d Decision, binding int) {
 func forEach(pairs []Pair, do func(i int)) {
 	var remote []int
 	for i := range pairs {
-		if pairs[i].Limiter.waits {
+		if pairs[i].Limiter.mayWait {
 			remote = append(remote, i)
 		} else {
 			do(i)
@@ -86,48 +86,48 @@ func forEach(pairs []Pair, do func(i int)) {
 
 // pairResult is the outcome of a pair.
 type pairResult struct {
-	reserved  *Reservation // nil if another pair was refused first
-	elapsed   time.Duration
-	returnErr error // units of a refused call stay counted
+	reservation *Reservation // nil if another pair was refused first
+	elapsed     time.Duration
+	returnErr   error // units of a refused call stay counted
 }
 
 // decide decides a pair, and reports whether it is admitted.
 func (p *pairResult) decide(ctx context.Context, l *Limiter, r Request) bool {
-	start, quiet := l.sampleTime(), r
-	quiet.Unreported = true // see report
-	p.reserved = newReservation(l, r, l.Decide(ctx, quiet))
+	start, silent := l.sampleTime(), r
+	silent.Silent = true // see report
+	p.reservation = newReservation(l, r, l.Decide(ctx, silent))
 	p.elapsed = since(start)
-	return p.reserved.Decision.Allowed
+	return p.reservation.Decision.Allowed
 }
 
 // bindingOf returns the first refusal, or else the admission that binds, and the index of its pair.
 func bindingOf(results []pairResult) (d Decision, binding int) {
-	var failed error // of the first pair whose store failed
+	var storeErr error // of the first pair whose store failed
 	for i := range results {
-		r := results[i].reserved
+		r := results[i].reservation
 		switch {
 		case r == nil:
 			continue
 		case !r.Decision.Allowed:
 			return r.Decision, i
-		case failed == nil:
-			failed = r.Decision.Err
+		case storeErr == nil:
+			storeErr = r.Decision.Err
 		}
-		if i == 0 || r.Decision.binds(&d) {
+		if i == 0 || r.Decision.isTighter(&d) {
 			d, binding = r.Decision, i
 		}
 	}
-	d.Err = failed
+	d.Err = storeErr
 	return d, binding
 }
 
-// undo returns the units that were counted for a pair.
-func (p *pairResult) undo(ctx context.Context) {
-	if p.reserved == nil || p.reserved.left == 0 {
+// returnUnits returns the units that were counted for a pair.
+func (p *pairResult) returnUnits(ctx context.Context) {
+	if p.reservation == nil || p.reservation.refundable == 0 {
 		return
 	}
-	cost := p.reserved.left
-	units, err := p.reserved.Return(ctx, cost)
+	cost := p.reservation.refundable
+	units, err := p.reservation.Return(ctx, cost)
 	if err == nil && units < cost {
 		err = errors.New("sash: the store does not find them any more")
 	}
@@ -136,12 +136,12 @@ func (p *pairResult) undo(ctx context.Context) {
 
 // report reports the decision on a pair to its observer, or units that stay counted.
 func (p *pairResult) report(ctx context.Context, allowed bool) {
-	switch r := p.reserved; {
+	switch r := p.reservation; {
 	case r == nil:
-	case allowed || !r.counted():
+	case allowed || !r.isCounted():
 		r.limiter.report(ctx, &r.request, &r.Decision, p.elapsed)
 	case p.returnErr != nil:
-		r.limiter.Notice(ctx, notice.NotGivenBack, "requests that another limiter refused stay counted, "+
+		r.limiter.Notice(ctx, notice.ReturnFailed, "requests that another limiter refused stay counted, "+
 			"since the store could not give them back: "+errs.Text(p.returnErr))
 	}
 }

@@ -61,11 +61,11 @@ func TestDecideAllAtOnce(t *testing.T) {
 	})
 }
 
-// TestDecideAllTellsARefusal: of requests of any costs, whatever the stores are, all count or none does, and a refusal
+// TestDecideAllRefusal: of requests of any costs, whatever the stores are, all count or none does, and a refusal
 // is that of a limit that refuses the pair by itself.
-func TestDecideAllTellsARefusal(t *testing.T) { synctest.Test(t, tellsARefusal) }
+func TestDecideAllRefusal(t *testing.T) { synctest.Test(t, testRefusal) }
 
-func tellsARefusal(t *testing.T) {
+func testRefusal(t *testing.T) {
 	rng := rand.New(rand.NewPCG(24, 1))
 	inMemory := memory()
 	var limiters []*core.Limiter
@@ -118,8 +118,8 @@ func tellsARefusal(t *testing.T) {
 	}
 }
 
-// TestDecideAllTwice: a limiter and a key may stand in two pairs.
-func TestDecideAllTwice(t *testing.T) {
+// TestDecideAllOneLimiter: a limiter and a key may stand in two pairs.
+func TestDecideAllOneLimiter(t *testing.T) {
 	for name, store := range map[string]core.Store{"memory": memory(), "remote": remote(memory(), 0)} {
 		l := limiter(t, core.Config{Store: store, Limits: []core.Limit{core.PerHour(3)}})
 		for i, want := range []int64{2, 2} { // used
@@ -180,8 +180,8 @@ func TestDecideAllPanics(t *testing.T) {
 	}
 }
 
-// TestDecideAllNotGivenBack: what stays counted after a refusal is noticed.
-func TestDecideAllNotGivenBack(t *testing.T) {
+// TestDecideAllReturnFails: what stays counted after a refusal is noticed.
+func TestDecideAllReturnFails(t *testing.T) {
 	for want, err := range map[string]error{errDown.Error(): errDown, "does not find them": nil} {
 		synctest.Test(t, func(t *testing.T) {
 			var heard notices
@@ -198,7 +198,7 @@ func TestDecideAllNotGivenBack(t *testing.T) {
 			if d, i := core.DecideAll(ctx, pair(first, "k"), pair(second, "k")); d.Allowed || i != 1 {
 				t.Errorf("%s: %+v of pair %d", want, d, i)
 			}
-			said := heard.expect(t, want, notice.NotGivenBack)
+			said := heard.expect(t, want, notice.ReturnFailed)
 			if len(said) == 1 && !strings.Contains(said[0].Text, want) {
 				t.Errorf("%+v, want %q in it", said, want)
 			}

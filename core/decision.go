@@ -36,9 +36,9 @@ type Decision struct {
 	Err error
 }
 
-// binds reports whether the admission d is tighter than other, an earlier one. An admission without
+// isTighter reports whether the admission d is tighter than other, an earlier one. An admission without
 // numbers is not.
-func (d *Decision) binds(other *Decision) bool {
+func (d *Decision) isTighter(other *Decision) bool {
 	switch {
 	case d.Limit.Requests == 0:
 		return false

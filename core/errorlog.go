@@ -22,7 +22,7 @@ import (
 // A limiter without an observer has LogErrors(slog.Default(), time.Minute).
 func LogErrors(log *slog.Logger, interval time.Duration) Observer {
 	if err := checkLog("LogErrors", log, interval, true); err != nil {
-		return wrongObserver{err: err}
+		return invalidObserver{err: err}
 	}
 	return newErrorLog(func() *slog.Logger { return log }, interval)
 }
@@ -53,7 +53,7 @@ func newErrorLog(log func() *slog.Logger, interval time.Duration) *errorLog {
 
 // Observe implements [Observer].
 func (o *errorLog) Observe(ctx context.Context, e Event) {
-	outcome := e.withoutShadow()
+	outcome := e.enforcedOutcome()
 	switch {
 	case outcome != OutcomeKeyFailed && errors.Is(e.Decision.Err, ErrLimits):
 		outcome = OutcomeLimitsFailed
@@ -92,7 +92,7 @@ func (e *Event) source() eventlog.Source {
 
 // problems are the outcomes that LogErrors writes about: what happens to the requests, and what to do. Those without
 // a hint are outages, whose error has one.
-var problems = [outcomes]struct{ text, hint string }{
+var problems = [numOutcomes]struct{ text, hint string }{
 	OutcomeFailedOpen:       {"the store fails: requests are served, uncounted", ""},
 	OutcomeFailedClosed:     {"the store fails: requests are refused", ""},
 	OutcomeFallbackAdmitted: {"the store fails: the fallback decides", ""},

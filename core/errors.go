@@ -17,32 +17,32 @@ var (
 
 	// These are an ErrStore too: a breaker is open; there is no room even if all others are evicted; or a function that
 	// middleware asks for a request's limits or cost has failed, or what it says is wrong.
-	ErrUnavailable error = &kind{"sash: the store has been failing, and the request did not wait for it", ErrStore}
-	ErrStoreFull   error = &kind{"sash: the store is full", ErrStore}
-	ErrLimits      error = &kind{"sash: the limits of the request are unknown", ErrStore}
+	ErrUnavailable error = &wrappedError{"sash: the store has been failing, and the request did not wait for it", ErrStore}
+	ErrStoreFull   error = &wrappedError{"sash: the store is full", ErrStore}
+	ErrLimits      error = &wrappedError{"sash: the limits of the request are unknown", ErrStore}
 
 	// ErrTimeout is the cause of the end of a store's context, and a [context.DeadlineExceeded] too.
-	ErrTimeout error = &kind{"sash: no answer within the timeout", context.DeadlineExceeded}
+	ErrTimeout error = &wrappedError{"sash: no answer within the timeout", context.DeadlineExceeded}
 
 	// No store has decided: the call was malformed, or the key is unknown.
 	ErrInvalid = errors.New("sash: invalid request") // an empty key, a negative cost, or a limiter without limits
 	ErrKey     = errors.New("sash: the key function failed")
 
 	// ErrTooLate is a [context.DeadlineExceeded] too.
-	ErrTooLate error = &kind{"sash: the context ends before the request can pass", context.DeadlineExceeded}
+	ErrTooLate error = &wrappedError{"sash: the context ends before the request can pass", context.DeadlineExceeded}
 
 	// ErrNever: the cost exceeds a limit. It is an [ErrStore] too where that is the share of a [Fallback].
 	ErrNever = errors.New("sash: the request can never pass")
 )
 
-// kind is an error that matches another one, without its text.
-type kind struct {
-	text string
-	of   error
+// wrappedError is an error that matches its parent, without the parent's text.
+type wrappedError struct {
+	text   string
+	parent error
 }
 
-func (k *kind) Error() string { return k.text }
-func (k *kind) Unwrap() error { return k.of }
+func (e *wrappedError) Error() string { return e.text }
+func (e *wrappedError) Unwrap() error { return e.parent }
 
 var (
 	errEmptyKey     = fmt.Errorf("%w: the key is empty: every client needs a name", ErrInvalid)
@@ -54,22 +54,22 @@ var (
 func asStoreError(err error) error {
 	switch {
 	case !errors.Is(err, ErrStore):
-		return chained(ErrStore, err)
+		return joinErrors(ErrStore, err)
 	case strings.LastIndex(err.Error(), "sash: ") == 0:
 		return err
 	}
 	return &errs.Error{Err: err}
 }
 
-// chain is an error that matches each of several errors and joins their texts.
-type chain struct{ all []error }
+// joinedError is an error that matches each of several errors and joins their texts.
+type joinedError struct{ all []error }
 
-// chained returns a chain of the errors that are not nil.
-func chained(all ...error) error {
-	return &chain{slices.DeleteFunc(all, func(err error) bool { return err == nil })}
+// joinErrors returns a joinedError of the errors that are not nil.
+func joinErrors(all ...error) error {
+	return &joinedError{slices.DeleteFunc(all, func(err error) bool { return err == nil })}
 }
 
-func (c *chain) Error() string {
+func (c *joinedError) Error() string {
 	text := "sash"
 	for _, err := range c.all {
 		text += ": " + errs.Text(err)
@@ -77,7 +77,7 @@ func (c *chain) Error() string {
 	return text
 }
 
-func (c *chain) Unwrap() []error { return c.all }
+func (c *joinedError) Unwrap() []error { return c.all }
 
 // describe names a limiter in errors.
 func describe(name, rule string) string {

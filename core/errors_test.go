@@ -13,8 +13,8 @@ import (
 	"github.com/sashlimit/sash/internal/errs"
 )
 
-// TestSaysSashOnce: an error says "sash:" once, at its beginning, whatever it wraps.
-func TestSaysSashOnce(t *testing.T) {
+// TestErrorPrefix: an error says "sash:" once, at its beginning, whatever it wraps.
+func TestErrorPrefix(t *testing.T) {
 	late := fmt.Errorf("sash: waiting for Redis: %w", core.ErrTimeout)
 	full := fmt.Errorf("sash: shard 7: %w", core.ErrStoreFull)
 	down := &fake{answer: fails(late)}

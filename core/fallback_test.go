@@ -91,7 +91,7 @@ func (w *world) decide(replica int, r core.Request) {
 // check holds what a client was admitted since its last reset against the bound that Fallback promises.
 func (w *world) check(key string) {
 	for i, l := range w.limits {
-		if l.Requests += int64(len(w.limiters)) * w.shares[i].Requests; !l.Algorithm.Leasable() { // an estimate
+		if l.Requests += int64(len(w.limiters)) * w.shares[i].Requests; !l.Algorithm.CanLease() { // an estimate
 			continue
 		}
 		if err := storetest.CheckLogs(w.admitted[key], l); err != nil {

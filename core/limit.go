@@ -94,7 +94,7 @@ func checkLimits(limits []Limit) ([]Limit, error) {
 		for _, other := range checked[:i] {
 			if other.Name == l.Name {
 				return nil, fmt.Errorf("sash: two limits are named %q: names are part of a count's identity "+
-					"and must differ; give one another name with Named, such as %v.Named(\"burst\")", l.Name, l.code())
+					"and must differ; give one another name with Named, such as %v.Named(\"burst\")", l.Name, l.goCode())
 			}
 		}
 		checked[i] = l
@@ -105,15 +105,15 @@ func checkLimits(limits []Limit) ([]Limit, error) {
 // complete returns the limit with its name filled in and its window in whole microseconds,
 // or an error that says what is wrong with it.
 func (l Limit) complete() (Limit, error) {
-	l = l.rounded()
+	l = l.roundWindow()
 	if l.Name == "" {
 		l.Name = l.defaultName()
 	}
 	return l, l.check()
 }
 
-// rounded returns the limit with its window in whole microseconds.
-func (l Limit) rounded() Limit {
+// roundWindow returns the limit with its window in whole microseconds.
+func (l Limit) roundWindow() Limit {
 	if part := l.Window % time.Microsecond; part > 0 && l.Window > MinWindow && l.Window < MaxWindow {
 		l.Window += time.Microsecond - part
 	}
@@ -122,7 +122,7 @@ func (l Limit) rounded() Limit {
 
 // defaultName returns the name that an empty one means.
 func (l Limit) defaultName() string {
-	if l.Algorithm.known() && l.Algorithm.Linear() {
+	if l.Algorithm.isKnown() && l.Algorithm.IsLinear() {
 		return l.Algorithm.String()
 	}
 	return l.Window.String()
@@ -149,7 +149,7 @@ func (l Limit) check() error {
 
 // checkAlgorithm returns an error if the algorithm is unknown, or holds fewer than Requests.
 func (l Limit) checkAlgorithm() error {
-	if !l.Algorithm.known() {
+	if !l.Algorithm.isKnown() {
 		var constants []string
 		for _, known := range algorithms {
 			constants = append(constants, "core."+known.constant)
@@ -165,7 +165,7 @@ func (l Limit) checkAlgorithm() error {
 		l.Name, l.Requests, own.constant, own.maxRequests)
 	if own.maxRequests < MaxCounterRequests {
 		return fmt.Errorf("%s; use %v.Using(core.CoarseLog), or core.SlidingCounter, which hold up to %d",
-			tooMany, l.code(), int64(MaxCounterRequests))
+			tooMany, l.goCode(), int64(MaxCounterRequests))
 	}
 	return fmt.Errorf("%s (2^40)", tooMany)
 }
@@ -175,15 +175,15 @@ func (l Limit) windowHint() string {
 	if l.Window == math.MinInt64 {
 		return "; this one is a float that no Duration holds, such as a second divided by a rate of 0"
 	}
-	if l.Algorithm.known() && l.Algorithm.Linear() {
+	if l.Algorithm.isKnown() && l.Algorithm.IsLinear() {
 		return "; that of a RateAndBurst is burst*per/rate, of three numbers above 0"
 	}
 	return ""
 }
 
-// code returns the limit as a program writes it, for error messages. The algorithm
+// goCode returns the limit as a program writes it, for error messages. The algorithm
 // must have been checked.
-func (l Limit) code() string {
+func (l Limit) goCode() string {
 	code := fmt.Sprintf("core.Per(%d, %d /* %v */)", l.Requests, int64(l.Window), l.Window)
 	if l.Algorithm != (Limit{}).Algorithm {
 		code += ".Using(core." + l.Algorithm.properties().constant + ")"

@@ -14,18 +14,18 @@ import (
 
 // Limiter decides requests. It is safe for concurrent use. Make one with [New].
 type Limiter struct {
-	config         Config           // with defaults filled in
-	rule           string           // the name given to Rule; empty for a limiter of New
-	boundRule                       // to the first store
-	fallback       *fallbackRule    // nil unless the policy is a Fallback
-	firstTimeout   time.Duration    // for the first store
-	observed       bool             // an observer gets every decision
-	noticeObserver NoticeObserver   // nil if the observer gets no notices
-	log            *errorLog        // the observer if it is that of LogErrors, which gets errors alone
-	waiting        waitqueue.Queues // callers of Wait
-	shared         *sharedState     // with the copies of WithPolicy and WithLimits
-	derived        derived          // what Rule and WithLimits return
-	checked        atomic.Bool      // noticeLargeLog has been called, or no observer gets notices
+	config          Config           // with defaults filled in
+	rule            string           // the name given to Rule; empty for a limiter of New
+	boundRule                        // to the first store
+	fallback        *fallbackRule    // nil unless the policy is a Fallback
+	firstTimeout    time.Duration    // for the first store
+	observed        bool             // an observer gets every decision
+	noticeObserver  NoticeObserver   // nil if the observer gets no notices
+	log             *errorLog        // the observer if it is that of LogErrors, which gets errors alone
+	waiting         waitqueue.Queues // callers of Wait
+	shared          *sharedState     // with the copies of WithPolicy and WithLimits
+	cache           limiterCache     // what Rule and WithLimits return
+	largeLogChecked atomic.Bool      // noticeLargeLog has been called, or no observer gets notices
 }
 
 // Rule returns a limiter with limits and counts of its own under the same name, store and policy. Rules
@@ -38,7 +38,7 @@ func (l *Limiter) Rule(name string, limits ...Limit) (*Limiter, error) {
 	if err != nil {
 		return nil, addNames(l.config.Name, "", err)
 	}
-	return l.derive(name, limits, new(sharedState))
+	return l.limiterFor(name, limits, new(sharedState))
 }
 
 // WithPolicy returns the same limiter, on the same counts, with another policy; nil means
@@ -58,41 +58,41 @@ func (l *Limiter) WithLimits(limits ...Limit) (*Limiter, error) {
 		_, err := checkLimits(limits)
 		return nil, addNames(l.config.Name, l.rule, err)
 	}
-	return l.derive(l.rule, limits, l.shared)
+	return l.limiterFor(l.rule, limits, l.shared)
 }
 
-// derived holds limiters by what they were made of, so that the same limits have the same leases, waiting callers and
-// remembered refusals.
-type derived struct {
-	mu sync.Mutex
-	by map[derivedKey]*Limiter // maxDerived at most
+// limiterCache holds limiters by their rule and limits, so that the same limits have the same leases, waiting
+// callers and cached refusals.
+type limiterCache struct {
+	mu       sync.Mutex
+	limiters map[cacheKey]*Limiter // maxDerived at most
 }
 
-type derivedKey struct {
+type cacheKey struct {
 	rule   string
 	limits [4]Limit
 }
 
-const maxDerived = 1000
+const maxCachedLimiters = 1000
 
-// derive returns the limiter that l has made of the same rule and limits, or builds it.
-func (l *Limiter) derive(rule string, limits []Limit, state *sharedState) (*Limiter, error) {
-	key := derivedKey{rule: rule}
+// limiterFor returns the limiter that l has made of the same rule and limits, or builds it.
+func (l *Limiter) limiterFor(rule string, limits []Limit, state *sharedState) (*Limiter, error) {
+	key := cacheKey{rule: rule}
 	if copy(key.limits[:], limits) < len(limits) {
 		return build(l.config, rule, limits, state)
 	}
-	d := &l.derived
+	d := &l.cache
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if known := d.by[key]; known != nil {
+	if known := d.limiters[key]; known != nil {
 		return known, nil
 	}
 	limiter, err := build(l.config, rule, limits, state)
-	if d.by == nil || len(d.by) >= maxDerived {
-		d.by = map[derivedKey]*Limiter{}
+	if d.limiters == nil || len(d.limiters) >= maxCachedLimiters {
+		d.limiters = map[cacheKey]*Limiter{}
 	}
 	if err == nil {
-		d.by[key] = limiter
+		d.limiters[key] = limiter
 	}
 	return limiter, err
 }
@@ -137,7 +137,7 @@ func (l *Limiter) Charge(ctx context.Context, key string, n int64) Decision {
 
 // Decide is the general form of Allow, AllowN and Peek.
 func (l *Limiter) Decide(ctx context.Context, r Request) (d Decision) {
-	if !l.checked.Load() {
+	if !l.largeLogChecked.Load() {
 		l.noticeLargeLog(ctx)
 	}
 	start := l.sampleTime()
@@ -146,14 +146,14 @@ func (l *Limiter) Decide(ctx context.Context, r Request) (d Decision) {
 		d.Err = err
 	} else if r.Err != nil {
 		d = l.onStoreError(ctx, &r, r.Err)
-	} else if d = l.counts.Take(ctx, r.ask(l.firstTimeout)); d.Err != nil {
+	} else if d = l.ledger.Take(ctx, r.ask(l.firstTimeout)); d.Err != nil {
 		d = l.onStoreError(ctx, &r, d.Err)
 	} else {
 		if d.Source == SourceNone {
 			d.Source = SourceCounted
 		}
 	}
-	if !r.Unreported && (d.Allowed || !r.Held) && l.wantsEvent(&d) {
+	if !r.Silent && (d.Allowed || !r.SilentRefusal) && l.wantsEvent(&d) {
 		l.report(ctx, &r, &d, since(start))
 	}
 	return d
@@ -177,25 +177,25 @@ func (l *Limiter) onStoreError(ctx context.Context, r *Request, err error) (d De
 	if ended := ctx.Err(); ended != nil {
 		return Decision{Err: ended}
 	}
-	return Decision{Source: SourcePolicy, Err: bothFailed(err, d.Err)}
+	return Decision{Source: SourcePolicy, Err: fallbackError(err, d.Err)}
 }
 
 // Reset deletes the counts of key under this rule, in the store and the fallback.
 // After an error, [ErrStore], [ErrInvalid] or the context's, counts may remain.
 func (l *Limiter) Reset(ctx context.Context, key string) error {
 	defer l.waiting.Wake(key)
-	return l.within(ctx, key, func(whole, first context.Context) error {
-		err := l.counts.Reset(first, key)
+	return l.withTimeout(ctx, key, func(whole, first context.Context) error {
+		err := l.ledger.Reset(first, key)
 		if l.fallback != nil {
-			err = errors.Join(err, l.fallback.counts.Reset(whole, key))
+			err = errors.Join(err, l.fallback.ledger.Reset(whole, key))
 		}
 		return err
 	})
 }
 
-// within calls do with a context that ends with Config.Timeout, and one that ends with the first store's
+// withTimeout calls do with a context that ends with Config.Timeout, and one that ends with the first store's
 // part of it. The error is that of the caller's context if that has ended.
-func (l *Limiter) within(ctx context.Context, key string, do func(whole, first context.Context) error) error {
+func (l *Limiter) withTimeout(ctx context.Context, key string, do func(whole, first context.Context) error) error {
 	r := Request{Key: key}
 	if err := r.check(ctx, l.limits, l); err != nil {
 		return err

@@ -18,9 +18,9 @@ func everyPolicy(second core.Store) map[string]core.Policy {
 	}
 }
 
-// TestUncountable: what no store could count, and a caller that has left, is refused whatever the policy, with its own
+// TestInvalidRequests: an invalid request, and a caller that has left, is refused whatever the policy, with its own
 // error and no numbers, and no store is asked.
-func TestUncountable(t *testing.T) {
+func TestInvalidRequests(t *testing.T) {
 	store, second := &fake{}, &fake{}
 	cancelled, cancel := context.WithCancel(ctx)
 	cancel()
@@ -60,11 +60,11 @@ func TestUncountable(t *testing.T) {
 	}
 }
 
-// TestContextEndsMeanwhile: the caller leaves while the store is asked. The
+// TestContextEndsDuringDecision: the caller leaves while the store is asked. The
 // store's error says nothing about the store then, so no policy decides. A
 // decision that the store returned even so is valid, but for an Err in it, and
 // counted where the store does not say where it comes from.
-func TestContextEndsMeanwhile(t *testing.T) {
+func TestContextEndsDuringDecision(t *testing.T) {
 	second := &fake{answer: answers(core.Decision{Allowed: true})}
 	counted := core.Decision{Allowed: true, Limit: core.PerMinute(3), Remaining: 7, ResetAfter: 8, At: time.Unix(9, 0)}
 	sloppy := counted

@@ -41,31 +41,31 @@ type ObserverFunc func(ctx context.Context, e Event)
 func (f ObserverFunc) Observe(ctx context.Context, e Event) { f(ctx, e) }
 
 // Silent is an [Observer] that does nothing: the limiter does not log.
-var Silent Observer = silence{}
+var Silent Observer = silentObserver{}
 
-type silence struct{}
+type silentObserver struct{}
 
 // Observe does nothing.
-func (silence) Observe(context.Context, Event) {}
+func (silentObserver) Observe(context.Context, Event) {}
 
 // Observers returns an [Observer] that passes every event to each of the observers, in order. Include
 // LogErrors(slog.Default(), time.Minute) to keep the default log.
 func Observers(observers ...Observer) Observer {
 	for i, o := range observers {
 		if errs.IsNil(o) {
-			return wrongObserver{err: fmt.Errorf("sash: observer %d of core.Observers is %s: leave it out",
+			return invalidObserver{err: fmt.Errorf("sash: observer %d of core.Observers is %s: leave it out",
 				i+1, errs.NilName(o))}
 		}
-		if wrong, ok := o.(wrongObserver); ok {
+		if wrong, ok := o.(invalidObserver); ok {
 			return wrong
 		}
 	}
 	return observerList(slices.Clone(observers))
 }
 
-// wrongObserver is an Observer that could not be made. New returns its error.
-type wrongObserver struct {
-	silence
+// invalidObserver is an Observer that could not be made. New returns its error.
+type invalidObserver struct {
+	silentObserver
 	err error
 }
 

@@ -26,9 +26,9 @@ const (
 	OutcomeShadowRefused                   // the limits of a shadow did not
 )
 
-const outcomes = OutcomeShadowRefused + 1
+const numOutcomes = OutcomeShadowRefused + 1
 
-var outcomeNames = [outcomes]string{
+var outcomeNames = [numOutcomes]string{
 	OutcomeAdmitted: "admitted", OutcomeRefused: "refused",
 	OutcomeFallbackAdmitted: "fallback_admitted", OutcomeFallbackRefused: "fallback_refused",
 	OutcomeFailedOpen: "failed_open", OutcomeFailedClosed: "failed_closed", OutcomeFallbackFailed: "fallback_failed",
@@ -57,15 +57,15 @@ func (e *Event) Outcome() Outcome {
 	if e.Shadow && e.Decision.Source != SourceSkipped {
 		return choose(e.Decision.Allowed, OutcomeShadow, OutcomeShadowRefused)
 	}
-	return e.withoutShadow()
+	return e.enforcedOutcome()
 }
 
-// withoutShadow returns the outcome as if Shadow was false.
-func (e *Event) withoutShadow() Outcome {
+// enforcedOutcome returns the outcome as if Shadow was false.
+func (e *Event) enforcedOutcome() Outcome {
 	d := &e.Decision
 	switch d.Source {
 	case SourceNone:
-		return e.noStore()
+		return e.undecidedOutcome()
 	case SourceFallback:
 		return choose(d.Allowed, OutcomeFallbackAdmitted, OutcomeFallbackRefused)
 	case SourcePolicy:
@@ -82,8 +82,8 @@ func (e *Event) withoutShadow() Outcome {
 	return choose(d.Allowed, OutcomeAdmitted, OutcomeRefused)
 }
 
-// noStore returns the outcome of a request without a Source. If its key is empty, the error is of any kind.
-func (e *Event) noStore() Outcome {
+// undecidedOutcome returns the outcome of a request without a Source. If its key is empty, the error is of any kind.
+func (e *Event) undecidedOutcome() Outcome {
 	ended := e.Decision.Err == context.Canceled || e.Decision.Err == context.DeadlineExceeded
 	switch {
 	case errors.Is(e.Decision.Err, ErrKey):

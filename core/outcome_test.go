@@ -73,8 +73,8 @@ func TestOutcome(t *testing.T) {
 	}
 }
 
-// TestWords: each source and each stage has a word for logs.
-func TestWords(t *testing.T) {
+// TestNames: each source and each stage has a word for logs.
+func TestNames(t *testing.T) {
 	for i, want := range []string{
 		"none, unknown", "counted, unavailable", "cached, queued", "leased, connect", "fallback, reply",
 		"policy, lease", "skipped, fallback", "Source(7), Stage(7)",

@@ -95,10 +95,10 @@ func (f *fallbackRule) take(ctx context.Context, r *Request, timeout time.Durati
 	if r.Limits != nil {
 		ask.Override.Limits = f.shares(r.Limits)
 	}
-	return f.counts.Take(ctx, ask)
+	return f.ledger.Take(ctx, ask)
 }
 
-// bothFailed returns the error after a store and its fallback failed.
-func bothFailed(first, second error) error {
-	return AtStage(StageFallback, chained(ErrStore, first, &errs.Error{Prefix: "the fallback failed: ", Err: second}))
+// fallbackError returns the error after a store and its fallback failed.
+func fallbackError(first, second error) error {
+	return AtStage(StageFallback, joinErrors(ErrStore, first, &errs.Error{Prefix: "the fallback failed: ", Err: second}))
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/sashlimit/sash/core/memstore"
 )
 
-// TestNobodyCounts: where no store decides, the policy does, with no numbers. The error holds those of all stores.
-func TestNobodyCounts(t *testing.T) {
+// TestUncountedPolicies: where no store decides, the policy does, with no numbers. The error holds those of all stores.
+func TestUncountedPolicies(t *testing.T) {
 	store, errSecond := &fake{answer: fails(errDown)}, errors.New("disk full")
 	for _, c := range []struct {
 		name    string
@@ -144,8 +144,8 @@ func TestTimeout(t *testing.T) {
 	}
 }
 
-// TestTimeoutOfOthers: the first store cannot use up the second's time, nor a store the caller's.
-func TestTimeoutOfOthers(t *testing.T) {
+// TestTimeoutOfStore: the first store cannot use up the second's time, nor a store the caller's.
+func TestTimeoutOfStore(t *testing.T) {
 	const ms = time.Millisecond
 	for name, call := range map[string]func(*core.Limiter, context.Context) error{
 		"Reset": func(l *core.Limiter, ctx context.Context) error { return l.Reset(ctx, "k") },

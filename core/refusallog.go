@@ -19,7 +19,7 @@ import (
 // at a time; all others have one line in an interval, which counts them.
 func LogRefusals(log *slog.Logger, interval time.Duration) Observer {
 	if err := checkLog("LogRefusals", log, interval, false); err != nil {
-		return wrongObserver{err: err}
+		return invalidObserver{err: err}
 	}
 	return &refusalLog{eventlog.NewRefusals(log, interval)}
 }

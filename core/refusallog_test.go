@@ -56,8 +56,8 @@ func TestRefusalLog(t *testing.T) {
 	})
 }
 
-// TestRefusalLogHears: a line is about what a limit has refused, by the store, by a fallback or in its shadow.
-func TestRefusalLogHears(t *testing.T) {
+// TestRefusalLogEvents: a line is about what a limit has refused, by the store, by a fallback or in its shadow.
+func TestRefusalLogEvents(t *testing.T) {
 	var log lines
 	o := core.LogRefusals(log.logger(), time.Hour)
 	admitted, peek, failed, noKey := refusal("a"), refusal("b"), refusal("c"), refusal("")

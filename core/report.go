@@ -17,7 +17,7 @@ const sampleInterval = 16
 
 // sampleTime returns the time now if the duration of the decision is measured, else the zero Time.
 func (l *Limiter) sampleTime() (start time.Time) {
-	if !l.observed || !l.waits && rand.Uint32()%sampleInterval != 0 {
+	if !l.observed || !l.mayWait && rand.Uint32()%sampleInterval != 0 {
 		return start
 	}
 	return time.Now()
@@ -54,9 +54,9 @@ func (l *Limiter) wantsEvent(d *Decision) bool {
 // setObserver sets the observers of decisions and of notices from the config.
 func (l *Limiter) setObserver() {
 	l.noticeObserver, _ = l.config.Observer.(NoticeObserver)
-	l.checked.Store(l.noticeObserver == nil) // nobody would get the notice
+	l.largeLogChecked.Store(l.noticeObserver == nil) // nobody would get the notice
 	switch o := l.config.Observer.(type) {
-	case silence:
+	case silentObserver:
 	case *errorLog:
 		l.log = o
 	default:
@@ -83,7 +83,7 @@ const largeLog = 1_000_000
 // noticeLargeLog sends a notice about a log that takes much memory. It runs at the first decision, when the
 // program has set its logger.
 func (l *Limiter) noticeLargeLog(ctx context.Context) {
-	if l.checked.Swap(true) {
+	if l.largeLogChecked.Swap(true) {
 		return
 	}
 	for _, limit := range l.limits {
@@ -91,7 +91,7 @@ func (l *Limiter) noticeLargeLog(ctx context.Context) {
 		if bytes > largeLog {
 			l.Notice(ctx, notice.LargeLog, fmt.Sprintf("limit %q keeps a log of up to %d requests for each client, "+
 				"at least %.1f MB: use %v.Using(core.CoarseLog), which never admits more either, in some 600 bytes",
-				limit.Name, limit.Requests, float64(bytes)/1e6, limit.code()))
+				limit.Name, limit.Requests, float64(bytes)/1e6, limit.goCode()))
 			return
 		}
 	}

@@ -11,15 +11,15 @@ import (
 
 // Request is the question to [Limiter.Decide]. Unlike Allow, its zero Cost is 0.
 type Request struct {
-	Key    string // the client; any bytes, not empty
-	Cost   int64
-	Peek   bool   // answer as if, but count nothing
-	Charge bool   // count Cost even beyond the limits; see [Limiter.Charge]
-	Label  string // for the observer; not part of any count
-	Shadow bool   // for the observer: the caller serves the request even if it is refused
-	Held   bool   // the observer gets no refusal: the caller tries again, or calls [Limiter.Report]
+	Key           string // the client; any bytes, not empty
+	Cost          int64
+	Peek          bool   // answer as if, but count nothing
+	Charge        bool   // count Cost even beyond the limits; see [Limiter.Charge]
+	Label         string // for the observer; not part of any count
+	Shadow        bool   // for the observer: the caller serves the request even if it is refused
+	SilentRefusal bool   // the observer gets no refusal: the caller tries again, or calls [Limiter.Report]
 
-	Unreported bool // the observer does not get the decision: the caller calls [Limiter.Report]
+	Silent bool // the observer does not get the decision: the caller calls [Limiter.Report]
 
 	// Limits, if not nil, are the limits for this request, such as a client's plan: those of the rule, in order, with
 	// other Requests, and of a [Bucket] another Window, on the same counts. An empty Name means that of the rule. The
@@ -53,16 +53,16 @@ func (r *Request) check(ctx context.Context, limits []Limit, l fmt.Stringer) err
 	case r.Cost < 0:
 		return errNegativeCost
 	case r.Charge || r.Limits != nil:
-		if err := r.checkSpecial(limits, l); err != nil {
+		if err := r.checkOverride(limits, l); err != nil {
 			return err
 		}
 	}
 	return ctx.Err()
 }
 
-// checkSpecial returns an error if the request is malformed as a charge or in its limits,
+// checkOverride returns an error if the request is malformed as a charge or in its limits,
 // and fills in the names of the limits.
-func (r *Request) checkSpecial(limits []Limit, l fmt.Stringer) error {
+func (r *Request) checkOverride(limits []Limit, l fmt.Stringer) error {
 	switch {
 	case r.Charge && r.Peek:
 		return fmt.Errorf("%w: a charge cannot be a peek: give one of Charge and Peek", ErrInvalid)
@@ -82,7 +82,7 @@ func (l Limit) completeFrom(own *Limit) Limit {
 	if l.Name == "" {
 		l.Name = own.Name
 	}
-	return l.rounded()
+	return l.roundWindow()
 }
 
 // checkLimits checks the limits of the request, fills in their names and rounds their windows. The
@@ -104,7 +104,7 @@ func (r *Request) checkLimits(limits []Limit, l fmt.Stringer) error {
 		}
 		wanted := *own
 		wanted.Requests = full.Requests
-		if own.Algorithm.Linear() {
+		if own.Algorithm.IsLinear() {
 			wanted.Window = full.Window
 		}
 		if full != wanted {

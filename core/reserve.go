@@ -14,26 +14,26 @@ type Reservation struct {
 	limiter *Limiter
 	request Request
 
-	mu   sync.Mutex
-	left int64 // units that can be given back
+	mu         sync.Mutex
+	refundable int64 // units that can be returned
 
 	settled bool
 }
 
-// Reserve decides a request like [Limiter.Decide], so that what it counts can be given back later: to
+// Reserve decides a request like [Limiter.Decide], so that its units can be returned later: to
 // count only requests that fail, or an estimate that [Reservation.Settle] corrects. A request counts
-// from its decision on. What is not given back stays counted; a Reservation needs no end.
+// from its decision on. Units that are not returned stay counted; a Reservation need not be closed.
 func (l *Limiter) Reserve(ctx context.Context, r Request) *Reservation {
 	d := l.Decide(ctx, r)
-	r.Held = false // the observer hears of what Settle charges
+	r.SilentRefusal = false // the observer hears of what Settle charges
 	return newReservation(l, r, d)
 }
 
 // newReservation returns a reservation for a request that l has decided.
 func newReservation(l *Limiter, r Request, d Decision) *Reservation {
 	res := &Reservation{Decision: d, limiter: l, request: r}
-	if res.counted() {
-		res.left = r.Cost
+	if res.isCounted() {
+		res.refundable = r.Cost
 		res.request.Limits = slices.Clone(r.Limits) // Return and Settle need them later
 		for i := range r.Limits {
 			res.request.Limits[i] = r.Limits[i].completeFrom(&l.limits[i])
@@ -42,8 +42,8 @@ func newReservation(l *Limiter, r Request, d Decision) *Reservation {
 	return res
 }
 
-// counted reports whether a store has counted the request.
-func (r *Reservation) counted() bool {
+// isCounted reports whether a store has counted the request.
+func (r *Reservation) isCounted() bool {
 	switch r.Decision.Source {
 	case SourceCounted, SourceLeased, SourceFallback:
 		return r.Decision.Allowed && !r.request.Peek
@@ -51,9 +51,9 @@ func (r *Reservation) counted() bool {
 	return false
 }
 
-// Return gives n units back to all limits of the rule, at once: they are free for the next request. It
-// returns how many units count no more. These are less than n where nothing was counted, where units
-// were given back before, and where a store cannot find them any more, so that they stay counted:
+// Return returns n units to all limits of the rule, at once: they are free for the next request. Its result
+// is the number of units that count no more. It is less than n where nothing was counted, where units
+// were returned before, and where a store cannot find them any more, so that they stay counted:
 //
 //   - more than 1,000 later requests of the client stand behind the request in a [SlidingLog],
 //   - the store has evicted the client, or a lease has ended from which the unit came,
@@ -61,7 +61,7 @@ func (r *Reservation) counted() bool {
 //     back then, as many, in the same fixed window of a [SlidingCounter], the same slot of a
 //     [CoarseLog], the same microsecond, or at all in a [Bucket].
 //
-// From a Bucket units come back by themselves, and are not given back a second time: nothing is
+// From a Bucket units come back by themselves, and are not returned a second time: nothing is
 // once a request is as old as cost*Window/Requests and another was counted since, and before that less
 // than the units, by the time that may have paid for them. They count no more all the same.
 //
@@ -70,27 +70,27 @@ func (r *Reservation) counted() bool {
 // units may be back or not.
 func (r *Reservation) Return(ctx context.Context, n int64) (int64, error) {
 	if n < 0 {
-		return 0, fmt.Errorf("%w: %d units to give back: give 0 or more", ErrInvalid, n)
+		return 0, fmt.Errorf("%w: a Return of %d units: give 0 or more", ErrInvalid, n)
 	}
-	units, left, _ := r.spend(n, false)
-	return r.giveBack(ctx, units, left)
+	units, left, _ := r.claim(n, false)
+	return r.refund(ctx, units, left)
 }
 
-// spend returns how many of n units can still be given back, of how many that are left, and notes that they are.
-// It reports whether the cost was not settled before; settle notes that it is.
-func (r *Reservation) spend(n int64, settle bool) (units, left int64, open bool) {
+// claim takes up to n of the units that can be returned, for one caller. left is the number of them before, and
+// unsettled whether Settle was not called before; settle marks it as called.
+func (r *Reservation) claim(n int64, settle bool) (units, left int64, unsettled bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	open = !r.settled
-	left = r.left
+	unsettled = !r.settled
+	left = r.refundable
 	units = min(n, left)
-	r.left -= units
+	r.refundable -= units
 	r.settled = r.settled || settle
-	return units, left, open
+	return units, left, unsettled
 }
 
-// giveBack gives back n of the units that were left, as spend returns both, to the store that has counted them.
-func (r *Reservation) giveBack(ctx context.Context, n, left int64) (int64, error) {
+// refund returns n of the left units, both from claim, to the store that has counted them.
+func (r *Reservation) refund(ctx context.Context, n, left int64) (int64, error) {
 	if n == 0 {
 		return 0, nil
 	}
@@ -99,13 +99,13 @@ func (r *Reservation) giveBack(ctx context.Context, n, left int64) (int64, error
 		store, limits = &l.fallback.boundRule, l.fallback.shares(limits)
 	}
 	ctx = context.WithoutCancel(ctx)
-	if store.waits {
+	if store.mayWait {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, l.config.Timeout, ErrTimeout)
 		defer cancel()
 	}
 	key := r.request.Key
-	units, err := store.counts.Return(ctx, Refund{
+	units, err := store.ledger.Return(ctx, Refund{
 		Key: key, Cost: left, At: d.At, Source: d.Source, Region: d.Region, Units: n, Limits: limits,
 	})
 	l.waiting.Wake(key)
@@ -115,7 +115,7 @@ func (r *Reservation) giveBack(ctx context.Context, n, left int64) (int64, error
 	return units, nil
 }
 
-// Settle makes the request cost what it has really cost: it gives the rest back, as Return does, or
+// Settle sets the cost of the request to its actual cost: it returns the rest, as Return does, or
 // charges the excess, as [Limiter.Charge] does, up to [MaxCounterRequests]. A request that no store has
 // counted is charged nothing. Settle works once, also if ctx has ended. Its error matches [ErrStore]:
 // the earlier cost may stay counted; or [ErrInvalid]: a negative cost, or a second call.
@@ -123,14 +123,14 @@ func (r *Reservation) Settle(ctx context.Context, actual int64) error {
 	if actual < 0 {
 		return fmt.Errorf("%w: a cost of %d: give 0 or more", ErrInvalid, actual)
 	}
-	_, left, open := r.spend(r.request.Cost, true)
+	_, left, unsettled := r.claim(r.request.Cost, true)
 	switch excess := actual - left; {
-	case !open:
+	case !unsettled:
 		return fmt.Errorf("%w: the request is settled already: call Settle once", ErrInvalid)
-	case !r.counted():
+	case !r.isCounted():
 		return nil
 	case excess <= 0:
-		_, err := r.giveBack(ctx, -excess, left)
+		_, err := r.refund(ctx, -excess, left)
 		return err
 	default:
 		charge := r.request

@@ -15,8 +15,8 @@ import (
 	"github.com/sashlimit/sash/core"
 )
 
-// TestReturnGoesBack: units go back to the store that has counted them.
-func TestReturnGoesBack(t *testing.T) {
+// TestReturn: units go back to the store that has counted them.
+func TestReturn(t *testing.T) {
 	store, second := newFlaky(), memory()
 	l := limiter(t, core.Config{
 		Store: store, Limits: []core.Limit{core.PerHour(4)}, OnStoreError: core.Fallback(second, 2),
@@ -46,8 +46,8 @@ func TestReturnGoesBack(t *testing.T) {
 	}
 }
 
-// TestReturnOfNothing: what no store has counted is not given back to any.
-func TestReturnOfNothing(t *testing.T) {
+// TestReturnUncounted: what no store has counted is not given back to any.
+func TestReturnUncounted(t *testing.T) {
 	store := &fake{answer: fails(errDown)}
 	l := limiter(t, core.Config{Store: store, Observer: core.Silent})
 	open := l.Reserve(ctx, core.Request{Key: "k", Cost: 1})
@@ -215,8 +215,8 @@ func TestSettleKeepsLimits(t *testing.T) {
 	}
 }
 
-// TestHeld: the observer hears of a held request that is admitted, of none that is refused, and of what Settle charges.
-func TestHeld(t *testing.T) {
+// TestSilentRefusal: the observer gets an admission and the charge of Settle, and no refusal.
+func TestSilentRefusal(t *testing.T) {
 	var told []string
 	store := newFlaky()
 	l := limiter(t, core.Config{
@@ -225,8 +225,8 @@ func TestHeld(t *testing.T) {
 			told = append(told, fmt.Sprint(e.Cost, " ", e.Decision.Allowed))
 		}),
 	})
-	r := l.Reserve(ctx, core.Request{Key: "k", Cost: 4, Held: true})
-	l.Reserve(ctx, core.Request{Key: "k", Cost: 7, Held: true})
+	r := l.Reserve(ctx, core.Request{Key: "k", Cost: 4, SilentRefusal: true})
+	l.Reserve(ctx, core.Request{Key: "k", Cost: 7, SilentRefusal: true})
 	store.down.Store(true)
 	if err := r.Settle(ctx, 6); !errors.Is(err, core.ErrStore) {
 		t.Errorf("Settle returned %v, want ErrStore", err)

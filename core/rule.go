@@ -10,9 +10,9 @@ import (
 
 // boundRule is a rule bound to a store.
 type boundRule struct {
-	limits []Limit
-	counts Ledger
-	waits  bool // counts is not Immediate: a call may wait for a server
+	limits  []Limit
+	ledger  Ledger
+	mayWait bool // counts is not Immediate: a call may wait for a server
 }
 
 // bind binds a rule to a store. It returns an error if the store returns neither a Ledger nor an error.
@@ -31,12 +31,12 @@ func bind(s Store, b Binding) (boundRule, error) {
 
 // usage returns the usage of all limits, with Limit and Remaining filled in.
 func (b *boundRule) usage(ctx context.Context, key string) ([]Usage, error) {
-	uses, err := b.counts.Usage(ctx, key)
+	uses, err := b.ledger.Usage(ctx, key)
 	if err != nil {
 		return nil, err
 	}
 	if len(uses) != len(b.limits) {
-		return nil, fmt.Errorf("sash: Usage of %T returned %d uses for %d limits", b.counts, len(uses), len(b.limits))
+		return nil, fmt.Errorf("sash: Usage of %T returned %d uses for %d limits", b.ledger, len(uses), len(b.limits))
 	}
 	for i, limit := range b.limits {
 		uses[i].Limit = limit

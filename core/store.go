@@ -90,7 +90,7 @@ type Ask struct {
 type Override struct {
 	Charge bool          // Cost is counted whatever the limits say; not with Peek
 	Limits []Limit       // if not nil, in place of the rule's, one for each, on the same counts
-	Ahead  time.Duration // of a lease: its units count from so much later than now; a limiter leaves it 0
+	Delay  time.Duration // of a lease: its units count from so much later than now; a limiter leaves it 0
 }
 
 // Context returns ctx, ended with the cause [ErrTimeout] after the Timeout.

@@ -9,14 +9,14 @@ import (
 // never less. The error matches [ErrInvalid] or [ErrStore], or is the context's.
 // With a [Fallback], an ErrStore may come with its own uses.
 func (l *Limiter) Usage(ctx context.Context, key string) (uses []Usage, err error) {
-	err = l.within(ctx, key, func(whole, first context.Context) error {
+	err = l.withTimeout(ctx, key, func(whole, first context.Context) error {
 		uses, err = l.usage(first, key)
 		if err == nil || l.fallback == nil || ctx.Err() != nil {
 			return err
 		}
 		var second error
 		if uses, second = l.fallback.usage(whole, key); second != nil {
-			return bothFailed(err, second)
+			return fallbackError(err, second)
 		}
 		return err
 	})

@@ -16,8 +16,8 @@ type usesNothing struct{ core.Ledger }
 
 func (usesNothing) Usage(context.Context, string) ([]core.Usage, error) { return nil, nil }
 
-// TestUsageOfAStoreThatForgets: a store that does not answer for each limit is an error.
-func TestUsageOfAStoreThatForgets(t *testing.T) {
+// TestUsageOfIncompleteStore: a store that does not answer for each limit is an error.
+func TestUsageOfIncompleteStore(t *testing.T) {
 	l := limiter(t, core.Config{Store: bindsNothing{usesNothing{}}})
 	if uses, err := l.Usage(ctx, "k"); uses != nil || !errors.Is(err, core.ErrStore) ||
 		!strings.Contains(err.Error(), "0 uses for 1 limits") {

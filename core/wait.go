@@ -41,7 +41,7 @@ func (l *Limiter) WaitN(ctx context.Context, key string, n int64) (Decision, err
 	for _, limit := range l.limits {
 		if n > limit.Requests {
 			d := Decision{Limit: limit, RetryAfter: Never}
-			d.Err = d.never(n)
+			d.Err = d.neverError(n)
 			return d, d.Err
 		}
 		pace = max(pace, time.Duration(float64(n)/float64(limit.Requests)*float64(limit.Window)))
@@ -55,7 +55,7 @@ func (l *Limiter) WaitN(ctx context.Context, key string, n int64) (Decision, err
 	late, isLate := err.(*waitqueue.TooLate)
 	switch {
 	case isLate:
-		err = chained(ErrTooLate, fmt.Errorf("the next try is in %v", late.Next), late.Err)
+		err = joinErrors(ErrTooLate, fmt.Errorf("the next try is in %v", late.Next), late.Err)
 		if d == (Decision{}) {
 			d = Decision{RetryAfter: late.Next, Err: err}
 		}
@@ -65,7 +65,7 @@ func (l *Limiter) WaitN(ctx context.Context, key string, n int64) (Decision, err
 	case d.Allowed:
 		return d, nil
 	case d.RetryAfter == Never:
-		return d, d.never(n)
+		return d, d.neverError(n)
 	}
 	return d, d.Err
 }
@@ -95,7 +95,7 @@ func (d *Decision) estimate(cost int64, pace time.Duration) *waitqueue.Estimate 
 	return &waitqueue.Estimate{}
 }
 
-// never returns the error of a request whose cost n exceeds the limit.
-func (d *Decision) never(n int64) error {
-	return chained(ErrNever, fmt.Errorf("a cost of %d exceeds the limit %v", n, d.Limit), d.Err)
+// neverError returns the error of a request whose cost n exceeds the limit.
+func (d *Decision) neverError(n int64) error {
+	return joinErrors(ErrNever, fmt.Errorf("a cost of %d exceeds the limit %v", n, d.Limit), d.Err)
 }

@@ -59,7 +59,7 @@ func (f *failures) addressOf(r *http.Request) (string, error) {
 
 // limit calls verify with a reserved unit of the address, which stays counted if the key is unknown.
 func (f *failures) limit(ctx context.Context, address string, verify func() (string, error)) (id string, err error) {
-	r := f.inflight.Reserve(ctx, f.limiter, core.Request{Key: address, Cost: 1, Unreported: true})
+	r := f.inflight.Reserve(ctx, f.limiter, core.Request{Key: address, Cost: 1, Silent: true})
 	if !r.Decision.Allowed {
 		return "", &RefusedError{r.Decision}
 	}

@@ -69,7 +69,7 @@ func (s *Store) number(rule core.Binding, l core.Limit) (identNumber, boundNumbe
 		return 0, 0, fmt.Errorf("sash: the memstore does not know the algorithm of limit %v", l)
 	}
 	id := ident{rule.Name, rule.Rule, l.Name, l.Algorithm, l.Window}
-	if l.Algorithm.Linear() {
+	if l.Algorithm.IsLinear() {
 		id.window = 0
 	}
 	h := hash(maphash.Comparable(s.seed, id))

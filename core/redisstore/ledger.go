@@ -32,14 +32,14 @@ func (l *ledger) with(o *core.Override) *ledger {
 	if limits == nil {
 		limits = l.rule.Limits
 	}
-	if d := l.derived.Load(); d != nil && d.rule.Has(limits, o.Ahead) {
+	if d := l.derived.Load(); d != nil && d.rule.Has(limits, o.Delay) {
 		return d
 	}
 	own := l.rule.Script
-	if o.Ahead > 0 || !slices.EqualFunc(limits, l.rule.Limits, sameWindow) {
-		own = l.store.script(o.Ahead > 0, limits)
+	if o.Delay > 0 || !slices.EqualFunc(limits, l.rule.Limits, sameWindow) {
+		own = l.store.script(o.Delay > 0, limits)
 	}
-	d := &ledger{store: l.store, rule: l.rule.With(limits, o.Ahead, own)}
+	d := &ledger{store: l.store, rule: l.rule.With(limits, o.Delay, own)}
 	l.derived.Store(d)
 	return d
 }
@@ -48,7 +48,7 @@ func sameWindow(a, b core.Limit) bool { return a.Window == b.Window }
 
 // Take implements [core.Ledger].
 func (l *ledger) Take(ctx context.Context, ask core.Ask) core.Decision {
-	if o := ask.Override; o != nil && (o.Limits != nil || o.Ahead > 0) {
+	if o := ask.Override; o != nil && (o.Limits != nil || o.Delay > 0) {
 		l = l.with(o)
 	}
 	var deadline time.Time

@@ -90,7 +90,7 @@ func newUsage(l core.Limit, admitted, unknown []Outcome) usage {
 	epoch := window.Limit{W: l.Window.Microseconds(), Algorithm: l.Algorithm}.Epoch()
 	longest := time.Duration(epoch) * time.Microsecond
 	lowest, highest := unitsInWindow(admitted, l.Window), unitsInWindow(admitted, longest)
-	if l.Algorithm.Linear() {
+	if l.Algorithm.IsLinear() {
 		all := slices.Clone(admitted)
 		for _, u := range unknown {
 			all = append(all, Outcome{At: u.Until, Cost: u.Cost})

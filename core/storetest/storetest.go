@@ -49,7 +49,7 @@ var ctx = context.Background()
 
 // using returns a limit by an algorithm. Several buckets in one rule need names.
 func using(l core.Limit, a core.Algorithm, i int) core.Limit {
-	if a.Linear() && i > 0 {
+	if a.IsLinear() && i > 0 {
 		l.Name = fmt.Sprint(i)
 	}
 	return l.Using(a)

@@ -140,7 +140,7 @@ func (s *Store) Bind(binding core.Binding) (core.Ledger, error) {
 	if err != nil {
 		return nil, err
 	}
-	hasBucket := slices.ContainsFunc(binding.Limits, func(l core.Limit) bool { return l.Algorithm.Linear() })
+	hasBucket := slices.ContainsFunc(binding.Limits, func(l core.Limit) bool { return l.Algorithm.IsLinear() })
 	if s.config.Strict || hasBucket {
 		return &strict{r}, nil
 	}

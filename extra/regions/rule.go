@@ -138,7 +138,7 @@ func (r *rule) Usage(ctx context.Context, key string) ([]core.Usage, error) {
 			sum[l].Used += use.Used
 			one, other := sum[l].ResetAfter, use.ResetAfter
 			sum[l].ResetAfter = min(cmp.Or(one, other), cmp.Or(other, one))
-			if r.binding.Limits[l].Algorithm.Linear() { // until all are full
+			if r.binding.Limits[l].Algorithm.IsLinear() { // until all are full
 				sum[l].ResetAfter = max(one, other)
 			}
 		}

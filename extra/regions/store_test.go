@@ -87,7 +87,7 @@ func (o observer) Notice(_ context.Context, n core.Notice) { *o.code = n.Code }
 type bucketsAt struct{ home, any core.Store }
 
 func (s bucketsAt) Bind(by core.Binding) (core.Ledger, error) {
-	if slices.ContainsFunc(by.Limits, func(l core.Limit) bool { return l.Algorithm.Linear() }) {
+	if slices.ContainsFunc(by.Limits, func(l core.Limit) bool { return l.Algorithm.IsLinear() }) {
 		return s.home.Bind(by)
 	}
 	return s.any.Bind(by)

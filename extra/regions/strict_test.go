@@ -172,7 +172,7 @@ func TestStrictParts(t *testing.T) {
 			t.Errorf("%+v: regions %v, want %v", ask, got, want)
 		}
 	}
-	for _, o := range []*core.Override{nil, {Ahead: 1}} {
+	for _, o := range []*core.Override{nil, {Delay: 1}} {
 		candidates(core.Ask{Cost: 2, Override: o}, 0, 1, 2)
 		candidates(core.Ask{Cost: 3, Override: o}, 1, 2)
 		candidates(core.Ask{Cost: 4, Override: o})

@@ -41,13 +41,13 @@ type entry struct {
 // or no units have been given back for MaxWait, and tries again after each return. If requests are in flight even then,
 // its RetryAfter is RetryInterval. The caller calls Done for an admitted request.
 //
-// The observer gets one event for a request, about its last decision. The admission of an Unreported request is
+// The observer gets one event for a request, about its last decision. The admission of a Silent request is
 // reported as a Peek, since it admits no request of a client.
 func (s *Set) Reserve(ctx context.Context, l *core.Limiter, request core.Request) *core.Reservation {
 	held := request
-	held.Held = true
+	held.SilentRefusal = true
 	r := s.reserve(ctx, request.Key, func() *core.Reservation { return l.Reserve(ctx, held) })
-	if !r.Decision.Allowed || request.Unreported {
+	if !r.Decision.Allowed || request.Silent {
 		request.Peek = r.Decision.Allowed
 		l.Report(ctx, request, r.Decision)
 	}

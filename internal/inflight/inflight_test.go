@@ -160,7 +160,7 @@ func TestReserveEnds(t *testing.T) {
 }
 
 // TestEvents: the observer gets one event for a request that waits, of its admission, or of its refusal with the
-// RetryAfter of the client. The admission of an Unreported request is a Peek.
+// RetryAfter of the client. The admission of a Silent request is a Peek.
 func TestEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var events []string
@@ -178,7 +178,7 @@ func TestEvents(t *testing.T) {
 		}()
 		s.Reserve(t.Context(), l, request)
 		s.Reserve(t.Context(), l, request)
-		request.Unreported = true
+		request.Silent = true
 		s.Reserve(t.Context(), l, request)
 		request.Key = "other"
 		s.Reserve(t.Context(), l, request)

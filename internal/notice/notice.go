@@ -8,7 +8,7 @@ const (
 	LargeLog       = "large-log"       // a SlidingLog may take more than 1 MB for each client
 	Evicting       = "evicting-store"  // the store's server deletes counts when it is full
 	FirstKeyProxy  = "first-key-proxy" // a proxy sends a script to the server of its first key
-	NotGivenBack   = "not-given-back"  // units stay counted that were counted beside a refusal
+	ReturnFailed   = "return-failed"   // units stay counted that were counted beside a refusal
 	RegionSilent   = "region-silent"   // a region has not answered for seconds
 	RegionShares   = "region-shares"   // regions decide by their shares alone, or a request exceeds the largest
 	RegionNames    = "region-names"    // processes were given different regions or modes
@@ -16,6 +16,6 @@ const (
 
 // Codes lists all codes.
 var Codes = []string{
-	CountedTwice, UntrustedProxy, H2C, LargeLog, Evicting, FirstKeyProxy, NotGivenBack, RegionSilent, RegionShares,
+	CountedTwice, UntrustedProxy, H2C, LargeLog, Evicting, FirstKeyProxy, ReturnFailed, RegionSilent, RegionShares,
 	RegionNames,
 }

@@ -83,7 +83,7 @@ func (r Rule) withLimits(limits []core.Limit) Rule {
 
 // canBypass reports whether a request with an override may be admitted while other limits on its counts refuse.
 func (r Rule) canBypass(o *core.Override) bool {
-	return r.counts.mixed.Load() || o != nil && o.Ahead == 0
+	return r.counts.mixed.Load() || o != nil && o.Delay == 0
 }
 
 // shard returns the shard of a client, and the first half of the hash of the client and its counts.
@@ -151,7 +151,7 @@ func (r Rule) Record(client string, cost int64, sent time.Time, answer core.Deci
 // isCacheable reports whether answer is a refusal whose numbers are constant until it ends: no other request can be
 // admitted, since nothing remains. A counter's answer to a larger cost changes before that cost passes.
 func isCacheable(cost int64, answer *core.Decision) bool {
-	return !answer.Allowed && answer.Remaining == 0 && (cost == 1 || answer.Limit.Algorithm.Leasable())
+	return !answer.Allowed && answer.Remaining == 0 && (cost == 1 || answer.Limit.Algorithm.CanLease())
 }
 
 // Abandon lets another caller check a refusal soon, after a caller left that may have been checking it.

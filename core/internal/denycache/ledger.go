@@ -27,7 +27,7 @@ func (l *ledger) Take(ctx context.Context, ask core.Ask) (d core.Decision) {
 	if o != nil && o.Limits != nil {
 		rule = rule.withLimits(o.Limits)
 	}
-	cacheable := o == nil || !o.Charge && o.Ahead == 0
+	cacheable := o == nil || !o.Charge && o.Delay == 0
 	if cacheable && rule.Lookup(ask.Key, ask.Cost, &d, true) {
 		return d
 	}

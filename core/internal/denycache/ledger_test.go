@@ -123,8 +123,8 @@ func TestOverrides(t *testing.T) {
 		"by limits":               {core.Ask{Cost: 1, Override: lowered}, nil, false, true},
 		"refused by limits":       {core.Ask{Cost: 1, Override: lowered}, nil, true, false},
 		"look by limits":          {core.Ask{Cost: 1, Peek: true, Override: lowered}, nil, false, false},
-		"ahead":                   {core.Ask{Cost: 1, Override: &core.Override{Ahead: 1}}, nil, true, false},
-		"ahead, which failed":     {core.Ask{Cost: 1, Override: &core.Override{Ahead: time.Second}}, errDown, false, false},
+		"ahead":                   {core.Ask{Cost: 1, Override: &core.Override{Delay: 1}}, nil, true, false},
+		"ahead, which failed":     {core.Ask{Cost: 1, Override: &core.Override{Delay: time.Second}}, errDown, false, false},
 		"another cost, as usual":  {core.Ask{Cost: 2}, nil, true, false},
 		"a charge, by other ones": {core.Ask{Cost: 1, Override: charged}, nil, false, true},
 	} {
@@ -154,7 +154,7 @@ func TestAheadIsNotCached(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		next := &stub{answer: refusalFor(time.Hour)}
 		l := New().Wrap(bound, next)
-		ahead := core.Ask{Key: "k", Cost: 1, Override: &core.Override{Ahead: time.Second}}
+		ahead := core.Ask{Key: "k", Cost: 1, Override: &core.Override{Delay: time.Second}}
 		if err := l.Take(t.Context(), ahead).Err; err != nil {
 			t.Fatal(err)
 		}

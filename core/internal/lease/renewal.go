@@ -65,7 +65,7 @@ func (l *ledger) renew(ctx context.Context, r *renewal, want int64) {
 	for tries := 0; tries < 2 && want > r.Cost; tries++ {
 		r.updateTimeout()
 		ask := r.Ask
-		ask.Cost, ask.Override = want, &core.Override{Ahead: l.terms.Lifetime}
+		ask.Cost, ask.Override = want, &core.Override{Delay: l.terms.Lifetime}
 		a = answer{sent: l.table.now(), units: want}
 		if a.reply = l.Ledger.Take(ctx, ask); a.reply.Err != nil || a.reply.Allowed {
 			break

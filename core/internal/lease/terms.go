@@ -28,7 +28,7 @@ type Terms struct {
 // request, and a counter cannot count units ahead of time.
 func (t Terms) For(limits []core.Limit) (Terms, bool) {
 	for _, l := range limits {
-		if !l.Algorithm.Leasable() {
+		if !l.Algorithm.CanLease() {
 			return Terms{}, false
 		}
 		t.Size = min(t.Size, l.Requests/divisor)

@@ -22,7 +22,7 @@ type Client struct {
 func withName(l core.Limit) core.Limit {
 	switch {
 	case l.Name != "":
-	case l.Algorithm.Linear():
+	case l.Algorithm.IsLinear():
 		l.Name = l.Algorithm.String()
 	default:
 		l.Name = l.Window.String()
@@ -34,7 +34,7 @@ func withName(l core.Limit) core.Limit {
 func countKey(l core.Limit) core.Limit {
 	l = withName(l)
 	l.Requests = 0
-	if l.Algorithm.Linear() {
+	if l.Algorithm.IsLinear() {
 		l.Window = 0
 	}
 	return l
@@ -120,7 +120,7 @@ func (c *Client) Ask(limits []core.Limit, at time.Time, ask core.Ask) core.Decis
 		override = *ask.Override
 	}
 	now, cost := at.UnixMicro(), ask.Cost
-	counts, stamp := c.countsAt(limits, now, at.Add(override.Ahead).UnixMicro())
+	counts, stamp := c.countsAt(limits, now, at.Add(override.Delay).UnixMicro())
 	binding, verdict := decide(limits, counts, now, stamp, cost, override.Charge)
 	d := core.Decision{
 		Allowed:    verdict.Admitted,

@@ -18,9 +18,9 @@ type Queues struct {
 
 // queue holds the callers that wait for one key. The first alone asks.
 type queue struct {
-	key     string
-	waiters list.List // of *waiter
-	woken   bool      // Wake was called after the first started to ask
+	key         string
+	waiters     list.List // of *waiter
+	wakePending bool      // Wake was called after the first started to ask
 	state
 }
 
@@ -53,7 +53,7 @@ func (s *Queues) Wait(ctx context.Context, key string, cost int64, ask func() (n
 	q, w := s.join(key, cost)
 	defer s.leave(q, w) // also if ask panics
 	for {
-		sleep, err := s.turn(ctx, q, w)
+		sleep, err := s.nextTurn(ctx, q, w)
 		switch {
 		case err != nil:
 			return err
@@ -79,7 +79,7 @@ func (s *Queues) Wake(key string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if q := s.byKey[key]; q != nil && !q.Fixed {
-		q.state, q.woken = state{}, true
+		q.state, q.wakePending = state{}, true
 		q.wakeFirst()
 	}
 }
@@ -108,9 +108,9 @@ func (s *Queues) join(key string, cost int64) (*queue, *waiter) {
 	return q, w
 }
 
-// turn returns how long w sleeps before its next turn; 0 if it asks now. The error is not nil if the
+// nextTurn returns how long w sleeps before its next turn; 0 if it asks now. The error is not nil if the
 // deadline of ctx comes before the first waiter can ask.
-func (s *Queues) turn(ctx context.Context, q *queue, w *waiter) (sleep time.Duration, err error) {
+func (s *Queues) nextTurn(ctx context.Context, q *queue, w *waiter) (sleep time.Duration, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now, first := time.Now(), q.waiters.Front().Value.(*waiter)
@@ -127,7 +127,7 @@ func (s *Queues) turn(ctx context.Context, q *queue, w *waiter) (sleep time.Dura
 		return forever, nil
 	}
 	if sleep == 0 {
-		q.woken = false
+		q.wakePending = false
 	}
 	return sleep, nil
 }
@@ -136,7 +136,7 @@ func (s *Queues) turn(ctx context.Context, q *queue, w *waiter) (sleep time.Dura
 func (s *Queues) update(q *queue, e Estimate) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if q.woken && !e.Fixed {
+	if q.wakePending && !e.Fixed {
 		q.state = state{}
 		return
 	}

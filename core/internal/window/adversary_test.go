@@ -48,7 +48,7 @@ func TestAdversary(t *testing.T) {
 				return func(a []statespace.Arrival) int64 { return most(Limit{N: n, W: length, Algorithm: kind}, w, a) }
 			}
 			arrivals, got := statespace.Climb(seed, tries, 3*w, n, score(w))
-			if bound := map[bool]int64{true: 2 * n, false: n}[!kind.Leasable()]; got > bound || got < n {
+			if bound := map[bool]int64{true: 2 * n, false: n}[!kind.CanLease()]; got > bound || got < n {
 				t.Errorf("%v, seed %d: %d of %d in a window by %v", kind, seed, got, n, arrivals)
 			}
 			worst[kind] = max(worst[kind], got)

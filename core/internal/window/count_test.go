@@ -213,7 +213,7 @@ func checkRefused(t *testing.T, c *Count, b *Bound, now, cost int64) {
 	boundless := b.Limit
 	boundless.Boundless = true
 	units := c.Decide(boundless, now, now, 0).Units()
-	if sum := past.Older + past.Newer; b.Algorithm.Leasable() && sum != units {
+	if sum := past.Older + past.Newer; b.Algorithm.CanLease() && sum != units {
 		t.Fatalf("the past %+v of a count of %d units", past, units)
 	}
 	var back Count

@@ -79,7 +79,7 @@ func randomLimits(rng *rand.Rand, seed uint64) (limits []core.Limit, bits int) {
 			w = core.MaxWindow - time.Duration(rng.IntN(1000))*time.Microsecond
 		}
 		limits[i] = core.Per(0, w).Named(fmt.Sprint(i)).Using(core.Algorithm(rng.IntN(len(core.Algorithms()))))
-		for leased := seed%4 == 3; leased && !limits[i].Algorithm.Leasable(); {
+		for leased := seed%4 == 3; leased && !limits[i].Algorithm.CanLease(); {
 			limits[i].Algorithm = core.Algorithm(rng.IntN(len(core.Algorithms())))
 		}
 		limits[i].Requests = randomRequests(rng, limits[i].Algorithm, bits)
@@ -207,10 +207,10 @@ func (w *walk) ask() {
 		c := w.clients[w.rng.IntN(2)]
 		rule := rules[w.rng.IntN(4)/3]
 		ask := core.Ask{Key: c.key, Cost: w.cost(), Peek: w.rng.IntN(5) == 0}
-		ask.Override = &core.Override{Limits: rule.rule.Limits, Ahead: time.Duration(rule.rule.Ahead) * time.Microsecond}
+		ask.Override = &core.Override{Limits: rule.rule.Limits, Delay: time.Duration(rule.rule.Ahead) * time.Microsecond}
 		ask.Override.Charge = i == 0 && w.rng.IntN(4) == 0 && !ask.Peek && w.holds(c, ask.Cost)
 		batch[i], of = request{ask, rule}, append(of, c)
-		if ask.Override.Ahead > 0 {
+		if ask.Override.Delay > 0 {
 			w.seen.leased++
 		}
 	}

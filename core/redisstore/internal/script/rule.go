@@ -132,7 +132,7 @@ func appendEscaped(dst []byte, s string, also byte) []byte {
 // suffix returns what stands in a key behind the braces.
 func suffix(l core.Limit) string {
 	s := ":" + algorithmOf(l.Algorithm).letter
-	if l.Algorithm.Linear() {
+	if l.Algorithm.IsLinear() {
 		return s + ":" + l.Name
 	}
 	if s += l.Window.String(); l.Name != l.Window.String() {

@@ -9,9 +9,9 @@ import (
 	"github.com/sashlimit/sash/core"
 )
 
-// TestRulesAlone: a limiter without limits makes rules, with its name, store and policy. No store is bound for it, and
+// TestLimiterWithoutLimits: a limiter without limits makes rules of its name, store and policy. It binds no store, and
 // it decides nothing, also under a policy that admits.
-func TestRulesAlone(t *testing.T) {
+func TestLimiterWithoutLimits(t *testing.T) {
 	store, second := &fake{}, &fake{}
 	api := core.Must(core.New(core.Config{Name: "api", Store: store, OnStoreError: core.Fallback(second, 2)}))
 	open := api.WithPolicy(nil)
