@@ -66,7 +66,7 @@ const (
 //
 //   - in memory: internal/window, a .go file
 //   - in Redis: redisstore/internal/script, a .go and a .lua file
-//   - in the definition that the stores are tested against: internal/model/worlds, a .go file
+//   - in the definition that the stores are tested against: internal/model/statespace, a .go file
 //
 // The example store of storetest refuses other algorithms.
 //

@@ -13,11 +13,11 @@ import (
 // TestAlgorithmFiles: only the files of an algorithm depend on its name, by a case, an index or a comparison, so that
 // another algorithm needs no case elsewhere.
 func TestAlgorithmFiles(t *testing.T) {
-	var names, rooms []string // rooms are the files that may ask
+	var names, files []string // files may ask
 	for _, a := range Algorithms() {
 		names = append(names, a.properties().constant)
 		for _, dir := range []string{"internal/window", "redisstore/internal/script", "internal/model/statespace"} {
-			rooms = append(rooms, filepath.Join("../core", dir, a.String()+".go"))
+			files = append(files, filepath.Join("../core", dir, a.String()+".go"))
 		}
 	}
 	name := `(` + strings.Join(names, "|") + `)\b`
@@ -51,7 +51,7 @@ func TestAlgorithmFiles(t *testing.T) {
 			return err
 		}
 		for _, found := range asking.FindAllString(string(source), -1) {
-			if seen++; !slices.Contains(rooms, path) {
+			if seen++; !slices.Contains(files, path) {
 				t.Errorf("%s asks for an algorithm by name: %s", path, strings.TrimSpace(found))
 			}
 		}
@@ -60,8 +60,8 @@ func TestAlgorithmFiles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if seen < len(rooms) { // each adds itself
-		t.Errorf("%d places ask, fewer than the %d rooms", seen, len(rooms))
+	if seen < len(files) { // each adds itself
+		t.Errorf("%d places ask, fewer than the %d files", seen, len(files))
 	}
 }
 

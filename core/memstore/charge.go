@@ -56,7 +56,7 @@ func (c *ledger) chargeInPlace(r *request, all []held) bool {
 // remember counts cost in the sketch alone.
 func (c *ledger) remember(sh *shard, r *request, all []held) {
 	for i := range all {
-		l, p := &c.limits[i], all[i].past.Past
+		l, p := &c.limits[i], all[i].past.EvictedCount
 		p.Add(&l.bound.Bound, r.now, r.cost)
 		sh.remember(&l.bound, r.hash, l.ident, p, r.now)
 	}
@@ -81,12 +81,12 @@ func (l *limit) charge(sh *shard, r *request, known *held) {
 	if s == nil {
 		s = sh.insert(r.hash, l.ident, l.number)
 		sh.due += sweepDue/sweepSlots - 1 // tick counts the rest
-		if !known.past.None() {
+		if !known.past.IsZero() {
 			s.mark(hides)
-			s.count.Restore(&l.bound.Bound, known.past.Past, r.now)
+			s.count.Restore(&l.bound.Bound, known.past.EvictedCount, r.now)
 		}
 	} else if ring+growth > sh.store.largeRing && growth > 0 && !sh.resizeRing(ring, ring+growth) {
-		s.count.Coarsen(l.bound.Limit)
+		s.count.Compact(l.bound.Limit)
 		growth = ringBytes(&s.count) - ring
 		sh.resizeRing(ring, ring+growth)
 	}

@@ -45,7 +45,7 @@ func (sh *shard) floodedBy(c *ledger, r *request) bool {
 		return false
 	}
 	i := sh.leastUsed(c, r.hash, r.now, sampleSize)
-	return i >= 0 && !sh.slot(i).count.Spent(sh.store.rules.of(sh.slot(i)).Limit, r.now)
+	return i >= 0 && !sh.slot(i).count.IsEmpty(sh.store.rules.of(sh.slot(i)).Limit, r.now)
 }
 
 // makeRoomForRules takes n bytes of the common half, for which it evicts clients
@@ -113,7 +113,7 @@ func (sh *shard) used(s *slot, now int64) float32 {
 	switch {
 	case s.is(forgiven):
 		return 1
-	case s.count.Spent(b.Limit, now):
+	case s.count.IsEmpty(b.Limit, now):
 		return -1
 	}
 	return float32(s.count.Units(b.Limit, now)) / float32(b.N)
@@ -123,7 +123,7 @@ func (sh *shard) used(s *slot, now int64) float32 {
 func (sh *shard) evict(i int, now int64) {
 	at := sh.slot(i)
 	b := sh.store.rules.of(at)
-	if past := at.count.Past(&b.Bound, now); !past.None() {
+	if past := at.count.Summarize(&b.Bound, now); !past.IsZero() {
 		sh.events.evictions++
 		sh.remember(b, at.hash, at.ident, past, now)
 	}
@@ -131,7 +131,7 @@ func (sh *shard) evict(i int, now int64) {
 }
 
 // remember writes into the sketch what a client has counted, which is not nothing.
-func (sh *shard) remember(b *bound, h hash, ident uint32, p window.Past, now int64) {
+func (sh *shard) remember(b *bound, h hash, ident uint32, p window.EvictedCount, now int64) {
 	if sh.sketch == nil {
 		sh.sketch = newSketch(sh.store.sketchBytes)
 	}

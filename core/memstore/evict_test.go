@@ -144,7 +144,7 @@ func TestRoomOfAChunk(t *testing.T) {
 	if !sh.makeRoom(c, r, need{rings: layoutOf(chunkSlots).bytes()}) || sh.n != fill-chunkSlots {
 		t.Errorf("%d clients went, want those of a chunk, %d", fill-sh.n, chunkSlots)
 	}
-	sh.remember(&c.limits[0].bound, r.hash, 0, window.Past{Newer: 10}, midday)
+	sh.remember(&c.limits[0].bound, r.hash, 0, window.EvictedCount{Newer: 10}, midday)
 	sh.reserve(s.common.Load() - max(0, sh.own-s.share) + max(0, s.share-sh.own)) // all that is left
 	sh.forget(sh.n - 1)
 	before := sh.events.evictions
@@ -182,7 +182,7 @@ func TestRulesTakeFromALongLog(t *testing.T) {
 func TestResetWithoutRoom(t *testing.T) {
 	s, c := standing(t, bytesPerShard, core.PerDay(10))
 	sh := &s.shards[0]
-	sh.remember(&c.limits[0].bound, s.hash("k"), c.limits[0].ident, window.Past{Newer: 10}, midday)
+	sh.remember(&c.limits[0].bound, s.hash("k"), c.limits[0].ident, window.EvictedCount{Newer: 10}, midday)
 	share, common := s.share, s.common.Load()
 	s.share = 0
 	s.common.Store(0)
@@ -366,7 +366,7 @@ func TestSlotsThatAreOver(t *testing.T) {
 	s.sketchBytes = bucketBytes
 	sh, b := &s.shards[0], &c.limits[0].bound
 	for i := range uint64(bucketEntries + 1) { // the least of all is what the sketch says of anybody
-		sh.remember(b, hash((i+1)<<32), 0, window.Past{Newer: 5}, midday)
+		sh.remember(b, hash((i+1)<<32), 0, window.EvictedCount{Newer: 5}, midday)
 	}
 	const hour = 3_600_000_000
 	for _, of := range []struct {

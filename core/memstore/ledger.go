@@ -73,7 +73,7 @@ type request struct {
 }
 
 // with returns c for a request with limits of its own or for a charge, for which the
-// limits are Boundless.
+// limits are Unlimited.
 func (c *ledger) with(s *core.Override) *ledger {
 	c = &ledger{store: c.store, limits: slices.Clone(c.limits)}
 	for i := range c.limits {
@@ -83,7 +83,7 @@ func (c *ledger) with(s *core.Override) *ledger {
 			l.bound.N, l.bound.W = l.Requests, l.Window.Microseconds()
 		}
 		if s.Charge {
-			l.bound.Boundless = true
+			l.bound.Unlimited = true
 		}
 	}
 	return c
@@ -135,7 +135,7 @@ func (c *ledger) take(sh *shard, r *request, charge bool) (v window.Verdict, bin
 // limit is refused whatever is counted. sh.mu must be held.
 func (sh *shard) noteRefusal(l *limit, known *held, cost int64) {
 	switch {
-	case known.slot != nil, known.past.None(), cost > l.Requests:
+	case known.slot != nil, known.past.IsZero(), cost > l.Requests:
 	case known.past.known:
 		sh.events.refusedEvicted++
 	default:
@@ -192,7 +192,7 @@ func (c *ledger) Reset(_ context.Context, key string) error {
 		}
 		p := sh.sketch.recall(&l.bound, h, l.ident, r.now)
 		switch {
-		case p.None():
+		case p.IsZero():
 		case sh.makeRoom(c, &r, need{slots: 1}):
 			sh.insert(h, l.ident, l.number).mark(hides | forgiven)
 		default:

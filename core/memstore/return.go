@@ -20,8 +20,8 @@ func (c *ledger) Return(_ context.Context, back core.Refund) (int64, error) {
 	for i := range c.limits {
 		l := &c.limits[i]
 		switch s := sh.find(h, l.ident); {
-		case s == nil && sh.sketch.recall(&l.bound, h, l.ident, now).None():
-		case s == nil, s.is(hides) && !l.bound.Dated():
+		case s == nil && sh.sketch.recall(&l.bound, h, l.ident, now).IsZero():
+		case s == nil, s.is(hides) && !l.bound.Timestamped():
 			units = 0 // which of the units in the sketch were counted at that time is not known
 		default:
 			units = min(units, s.count.Return(l.bound.Limit, back.At.UnixMicro(), now, back.Cost, back.Units))

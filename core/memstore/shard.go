@@ -101,14 +101,14 @@ func (sh *shard) release(keep int) bool {
 // as the sketch says it: the slot knows better.
 func (sh *shard) over(at *slot, now int64) bool {
 	b := sh.store.rules.of(at)
-	if !at.count.Spent(b.Limit, now) {
+	if !at.count.IsEmpty(b.Limit, now) {
 		return false
 	}
 	if !at.is(hides) {
 		return true
 	}
 	p := sh.sketch.recall(b, at.hash, at.ident, now)
-	return p.None()
+	return p.IsZero()
 }
 
 // sweepSlots is the number of slots that a sweep looks at: neighbouring ones, which

@@ -30,7 +30,7 @@ const pageBuckets = 256
 // past holds the counts of a client under a limit by a sketch, and whether the sketch has an
 // entry for the client, or for one that it takes for the same.
 type past struct {
-	window.Past
+	window.EvictedCount
 	known bool
 }
 
@@ -57,11 +57,11 @@ func (k *sketch) recall(b *bound, h hash, ident uint32, now int64) past {
 		return past{}
 	}
 	t, found := k.bucket(*page, at, now).look(print, b.Number(now))
-	return past{window.Past{Older: t.older.Units(), Newer: t.newer.Units()}, found}
+	return past{window.EvictedCount{Older: t.older.Units(), Newer: t.newer.Units()}, found}
 }
 
 // remember adds to what is known of a client under a limit.
-func (k *sketch) remember(b *bound, h hash, ident uint32, p window.Past, now int64) {
+func (k *sketch) remember(b *bound, h hash, ident uint32, p window.EvictedCount, now int64) {
 	if k.part[b.class] == 0 {
 		k.add(b)
 	}

@@ -19,11 +19,11 @@ func TestSketchOfTwo(t *testing.T) {
 		bounds[i] = bound{window.Bound{Limit: limit, Span: w}, uint8(i)}
 	}
 	for i := range uint64(64 * 20) { // more than a bucket has entries for
-		k.remember(&bounds[0], hash(i*0x9e3779b97f4a7c15), 1, window.Past{Newer: 1000}, now)
+		k.remember(&bounds[0], hash(i*0x9e3779b97f4a7c15), 1, window.EvictedCount{Newer: 1000}, now)
 	}
 	for class := range bounds {
 		b := &bounds[class]
-		k.remember(b, hash(7), 2, window.Past{Newer: 1}, now)
+		k.remember(b, hash(7), 2, window.EvictedCount{Newer: 1}, now)
 		for i := range uint64(64) {
 			if got := k.recall(b, hash(i), 2, now); got.Newer > 1 && class > 0 {
 				t.Errorf("class %d: %+v of a client, others have 1 unit", class, got)
@@ -31,7 +31,7 @@ func TestSketchOfTwo(t *testing.T) {
 		}
 	}
 	for ident := range uint32(20) {
-		k.remember(&bounds[1], hash(5), ident, window.Past{Newer: int64(ident) + 1}, now)
+		k.remember(&bounds[1], hash(5), ident, window.EvictedCount{Newer: int64(ident) + 1}, now)
 	}
 	for ident := range uint32(20) {
 		if got := k.recall(&bounds[1], hash(5), ident, now); got.Newer != int64(ident)+1 || !got.known {
@@ -78,7 +78,7 @@ func TestSketchForgetsNothing(t *testing.T) {
 				exact[one] = map[int64]int64{}
 			}
 			exact[one][epoch] += 1 + rng.Int64N(1<<rng.IntN(20))
-			p := window.Past{Older: exact[one][epoch-1], Newer: exact[one][epoch]}
+			p := window.EvictedCount{Older: exact[one][epoch-1], Newer: exact[one][epoch]}
 			k.remember(b, one.hash, 0, p, now)
 			if k.until < now+2*b.W {
 				t.Fatalf("seed %d, step %d: said to be over at %d, before two windows from %d", seed, step, k.until, now)
@@ -86,7 +86,7 @@ func TestSketchForgetsNothing(t *testing.T) {
 			if step%10 != 0 {
 				continue
 			}
-			var most [12]window.Past
+			var most [12]window.EvictedCount
 			for c, units := range exact {
 				m, epoch := &most[c.class], bounds[c.class].Number(now)
 				m.Older, m.Newer = max(m.Older, units[epoch-1]), max(m.Newer, units[epoch])

@@ -20,7 +20,7 @@ func (c *ledger) Usage(_ context.Context, key string) ([]core.Usage, error) {
 	c.lookup(sh, &r, all)
 	for i := range all {
 		l := c.limits[i]
-		l.bound.Boundless = true
+		l.bound.Unlimited = true
 		v := l.decide(&all[i], &r)
 		uses[i] = core.Usage{
 			Used: v.Units(), ResetAfter: window.Duration(v.ResetAfter), At: time.UnixMicro(r.now),

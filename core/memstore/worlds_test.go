@@ -211,7 +211,7 @@ func (w *world) byOther(do func() error) error {
 // others fills the bucket with clients that have used more than ours can.
 func (w *world) others(sh *shard, now int64) {
 	for i := range uint64(bucketEntries) {
-		sh.remember(&w.counts.limits[0].bound, hash((i+1)<<32), 0, window.Past{Newer: 100}, now)
+		sh.remember(&w.counts.limits[0].bound, hash((i+1)<<32), 0, window.EvictedCount{Newer: 100}, now)
 	}
 }
 
@@ -232,7 +232,7 @@ func (w *world) exact(i int) bool {
 	if s := sh.find(h, l.ident); s != nil {
 		return !s.is(hides)
 	}
-	return sh.sketch.recall(&l.bound, h, l.ident, w.store.locked(sh)).None()
+	return sh.sketch.recall(&l.bound, h, l.ident, w.store.locked(sh)).IsZero()
 }
 
 // ask asks the store as it is.
@@ -365,17 +365,17 @@ func (w *world) key(m memory) string {
 	for i, k := range w.keys {
 		past := slices.Clone(m.clients[i][0])
 		if len(past) > 0 {
-			past[0].Free = min(past[0].Free, 4*age)
+			past[0].Elapsed = min(past[0].Elapsed, 4*age)
 		}
 		key = statespace.Client{past}.AppendKey(nil, m.now, age)
 		for j := range m.slots {
 			if s := &m.slots[j]; s.hash == w.store.hash(k) {
-				past := s.count.Past(&b.Bound, m.now)
+				past := s.count.Summarize(&b.Bound, m.now)
 				add(int64(s.bound), int64(s.count.Words()), past.Older, past.Newer)
 				for t := range age {
-					boundless := b.Limit
-					boundless.Boundless = true
-					add(s.count.Decide(boundless, m.now+t, m.now+t, 0).Units())
+					unlimited := b.Limit
+					unlimited.Unlimited = true
+					add(s.count.Decide(unlimited, m.now+t, m.now+t, 0).Units())
 				}
 			}
 		}

@@ -125,11 +125,11 @@ func unitsInWindow(admitted []Outcome, window time.Duration) func(time.Time) int
 func level(l core.Limit, outcomes []Outcome) func(time.Time) int64 {
 	limit, levels := window.Limit{N: l.Requests, W: l.Window.Microseconds()}, []window.Bucket{{}}
 	for i, o := range outcomes {
-		next := levels[i].On(o.At.UnixMicro()).Take(limit, o.Cost)
+		next := levels[i].AsOf(o.At.UnixMicro()).Take(limit, o.Cost)
 		next.At = o.At.UnixMicro()
 		levels = append(levels, next)
 	}
-	return func(t time.Time) int64 { return levels[countUntil(outcomes, t)].On(t.UnixMicro()).Used(limit) }
+	return func(t time.Time) int64 { return levels[countUntil(outcomes, t)].AsOf(t.UnixMicro()).Used(limit) }
 }
 
 // countUntil returns the number of outcomes that are not after a time. The outcomes are in order.

@@ -100,7 +100,7 @@ func randomHistory(seed uint64) *history {
 	}
 	h := &history{server: fakeserver.New(time.Duration(rng.Int64N(int64(24*time.Hour))), limits...)}
 	// For their windows, these leases are longer than WithLease makes them.
-	h.server.Client.Allowance = time.Hour.Microseconds()
+	h.server.Client.AllowedLead = time.Hour.Microseconds()
 	var group sync.WaitGroup
 	processes := 2 + rng.IntN(4)
 	for range processes {

@@ -14,7 +14,7 @@ const (
 	MinSize = 2
 
 	// divisor limits a lease to this fraction of a limit, and its lifetime to this fraction of the window. The result
-	// is below the [window.Allowance]: units further ahead of the server's clock would count for less than a window.
+	// is below the [window.AllowedLead]: units further ahead of the server's clock would count for less than a window.
 	divisor = 10
 )
 

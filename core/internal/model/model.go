@@ -13,7 +13,7 @@ import (
 
 // Client holds the counts of one client. The zero value counts nothing.
 type Client struct {
-	Allowance int64 // in place of window.Allowance, in microseconds, unless it is 0
+	AllowedLead int64 // in place of window.AllowedLead, in microseconds, unless it is 0
 
 	counts map[core.Limit]*window.Count // by limits without their Requests
 }
@@ -55,7 +55,7 @@ func (c *Client) count(l core.Limit) *window.Count {
 // units returns the units of a count at now, for a request counted at stamp.
 func units(n *window.Count, l core.Limit, now, stamp int64) int64 {
 	all := windowLimit(l)
-	all.Boundless = true
+	all.Unlimited = true
 	return n.Decide(all, now, stamp, 0).Units()
 }
 
@@ -68,18 +68,18 @@ func add(n *window.Count, l core.Limit, now, stamp, units int64) {
 // Ahead reports whether units are counted further ahead of at than allowed. A request that charges then moves them to
 // at.
 func (c *Client) Ahead(limits []core.Limit, at time.Time) bool {
-	latest := at.UnixMicro() + c.allowance(limits)
+	latest := at.UnixMicro() + c.allowedLead(limits)
 	return slices.ContainsFunc(limits, func(l core.Limit) bool { return c.MinStamp(l) > latest })
 }
 
-// allowance returns the largest distance of a counted time ahead of the clock.
-func (c *Client) allowance(limits []core.Limit) int64 {
+// allowedLead returns the largest distance of a counted time ahead of the clock.
+func (c *Client) allowedLead(limits []core.Limit) int64 {
 	shortest := slices.MinFunc(limits, func(a, b core.Limit) int { return cmp.Compare(a.Window, b.Window) }).Window
-	return cmp.Or(c.Allowance, window.Allowance(shortest.Microseconds()))
+	return cmp.Or(c.AllowedLead, window.AllowedLead(shortest.Microseconds()))
 }
 
 // MinStamp returns the earliest time in microseconds at which a further unit counts under a limit.
-func (c *Client) MinStamp(l core.Limit) int64 { return c.count(l).Begun(windowLimit(l)) }
+func (c *Client) MinStamp(l core.Limit) int64 { return c.count(l).MinStamp(windowLimit(l)) }
 
 // countsAt returns the counts for a request at now by limit, and the time at which the request is counted, at least
 // from. Units too far ahead of now are counted at now.
@@ -87,13 +87,13 @@ func (c *Client) countsAt(limits []core.Limit, now, from int64) (counts []*windo
 	stamp = from
 	for _, l := range limits {
 		n := c.count(l)
-		if c.MinStamp(l)-now > c.allowance(limits) {
-			counted := units(n, l, now, n.Begun(windowLimit(l)))
+		if c.MinStamp(l)-now > c.allowedLead(limits) {
+			counted := units(n, l, now, n.MinStamp(windowLimit(l)))
 			if n = new(window.Count); counted > 0 {
 				add(n, l, now, now, counted)
 			}
 		}
-		counts, stamp = append(counts, n), max(stamp, n.Begun(windowLimit(l)))
+		counts, stamp = append(counts, n), max(stamp, n.MinStamp(windowLimit(l)))
 	}
 	return counts, stamp
 }
@@ -155,7 +155,7 @@ func decide(
 	var verdict window.Verdict
 	for i, l := range limits {
 		limit := windowLimit(l)
-		limit.Boundless = charge
+		limit.Unlimited = charge
 		v := counts[i].Decide(limit, now, stamp, cost)
 		if charge {
 			v = windowLimit(l).Charged(v)

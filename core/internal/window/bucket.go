@@ -6,29 +6,34 @@ import (
 	"github.com/sashlimit/sash/core"
 )
 
-// Bucket holds what a client owes at a time At, as a time: Owed microseconds and Part/2^40 of one, until all is paid.
-// It falls as time passes. Under a limit of N in W each unit costs W/N, and W may be owed at most: so what is owed
-// stands for the same whoever asks, and no pace is kept. The zero value owes nothing.
+// Bucket is the debt of a client, as a time: at the time At it takes Owed microseconds and Fraction/2^40 of one until all
+// is paid. Under a limit of N in W each unit costs W/N, a request adds its cost, and no more than W may be owed. So the
+// debt means the same under every limit, and no rate is stored. The zero value owes nothing.
 //
-// All numbers are integers. What is owed is a whole number of Nths of a microsecond, and the Part is less than one of
-// 2^40 below: so by the same N every step is exact. By another N it is rounded up to the next Nth. An intermediate
-// product has up to 93 bits: here it is made of two words, and in Lua, where 2^53 is the end, of digits (bucket.lua).
+// All numbers are integers. A debt is a whole number of Nths of a microsecond, and Fraction is less than 2^-40 below it:
+// under the same N every step is exact. Another N rounds the debt up to its next Nth. Intermediate products have up to
+// 93 bits: two words here, and digits in Lua, whose numbers are exact up to 2^53 (bucket.lua).
 //
-// Free is how long something has been owed, less the time that is known to have paid for requests that were given back.
-// Time pays once: what it has paid for does not come back by a Return as well.
+// Elapsed is the time since when something is owed, less the part that has paid for requests which were returned. Time
+// pays once: a Return does not give back what time has paid for.
 //
-// Theorem. In any stretch of length t, the sum of cost*W/N of the requests that are admitted and not given back is at
-// most t and the longest W of them. TestBucketReturns searches for what breaks it.
-type Bucket struct{ At, Owed, Part, Free int64 }
+// Theorem. In any stretch of length t, the sum of cost*W/N of the requests that are admitted and not returned is at
+// most t and the longest W of them.
+type Bucket struct{ At, Owed, Fraction, Elapsed int64 }
 
-// maxOwed is 142 years. What is owed beyond is not counted: of a charge, since no limit has a window as long. A charge
-// of more than half of it leaves a window owed when it is given back, and nothing else is given back until then.
-const maxOwed = 1 << 52
+const (
+	// maxOwed is 142 years, longer than any window. A debt is cut to it, which only a charge can reach. A request that
+	// costs more than half of it leaves a window owed when it is returned, and before that no other request is returned.
+	maxOwed = 1 << 52
 
-// share returns the quotient and the remainder of a*b/c, or maxOwed if the quotient is greater.
-func share(a, b, c int64) (quotient, rest int64) {
+	fractionBits = 40
+	maxElapsed   = 1<<48 - 1 // nine years
+)
+
+// mulDiv returns the quotient and the remainder of a*b/c, or maxOwed if the quotient is greater.
+func mulDiv(a, b, c int64) (quotient, rest int64) {
 	if a == 0 {
-		return 0, 0 // mostly, and a division is dear
+		return 0, 0 // mostly, and a division is slow
 	}
 	high, low := bits.Mul64(uint64(a), uint64(b))
 	if high >= uint64(c) {
@@ -41,84 +46,79 @@ func share(a, b, c int64) (quotient, rest int64) {
 	return int64(q), int64(r)
 }
 
-const (
-	partBits = 40
-	maxFree  = 1<<48 - 1 // nine years
-)
-
-// nths returns the Part in Nths of a microsecond, rounded up. It may be n.
-func (b Bucket) nths(n int64) int64 {
-	part, rest := share(b.Part, n, 1<<partBits)
+// numerator returns the least integer k for which k/n is at least Fraction/2^40. It may be n.
+func (b Bucket) numerator(n int64) int64 {
+	k, rest := mulDiv(b.Fraction, n, 1<<fractionBits)
 	if rest > 0 {
-		part++
+		k++
 	}
-	return part
+	return k
 }
 
-// plus returns the bucket with so much more owed, or less: its Part in Nths, less than two of n above and one below.
-func (b Bucket) plus(owed, nths, n int64) Bucket {
-	nths += b.nths(n)
+// plus returns the bucket with owed+num/n microseconds more. num is between -n and n, and both may be negative.
+func (b Bucket) plus(owed, num, n int64) Bucket {
+	num += b.numerator(n)
 	switch b.Owed += owed; {
-	case nths < 0:
-		b.Owed, nths = b.Owed-1, nths+n
-	case nths >= n:
-		b.Owed, nths = b.Owed+nths/n, nths%n
+	case num < 0:
+		b.Owed, num = b.Owed-1, num+n
+	case num >= n:
+		b.Owed, num = b.Owed+num/n, num%n
 	}
-	b.Part, _ = share(nths, 1<<partBits, n)
+	b.Fraction, _ = mulDiv(num, 1<<fractionBits, n)
 	if b.Owed >= maxOwed {
-		b.Owed, b.Part = maxOwed, 0
+		b.Owed, b.Fraction = maxOwed, 0
 	}
 	return b
 }
 
-// Used returns how many units of a limit are used, in whole or in part.
+// Used returns the number of units of a limit that are owed, in whole or in part.
 func (b Bucket) Used(l Limit) int64 {
-	units, rest := share(b.Owed, l.N, l.W)
-	return min(units+(rest+b.nths(l.N)+l.W-1)/l.W, maxCount)
+	units, rest := mulDiv(b.Owed, l.N, l.W)
+	return min(units+(rest+b.numerator(l.N)+l.W-1)/l.W, maxCount)
 }
 
-// On returns the bucket as it stands at t. Before At it stands still.
-func (b Bucket) On(t int64) Bucket {
-	e := t - b.At
-	if e <= 0 {
+// AsOf returns the bucket at t. Before At it stays as it is.
+func (b Bucket) AsOf(t int64) Bucket {
+	passed := t - b.At
+	if passed <= 0 {
 		return b
 	}
-	if b.At = t; e >= b.due() {
+	if b.At = t; passed >= b.drainTime() {
 		return Bucket{At: t}
 	}
-	b.Owed -= e
-	b.Free = min(b.Free+e, maxFree)
+	b.Owed -= passed
+	b.Elapsed = min(b.Elapsed+passed, maxElapsed)
 	return b
 }
 
-// falls returns how long it takes from At until no more than room is used. At At it is more.
-func (b Bucket) falls(room int64, l Limit) int64 {
-	e, rest := share(room, l.W, l.N)
-	e = b.Owed - e
-	if b.nths(l.N) > rest {
-		e++
-	}
-	return e
-}
-
-// Take returns the bucket after cost units more.
-func (b Bucket) Take(l Limit, cost int64) Bucket {
-	owed, nths := share(cost, l.W, l.N)
-	return b.plus(owed, nths, l.N)
-}
-
-// due returns how long it takes from At until nothing is owed.
-func (b Bucket) due() int64 {
-	if b.Part > 0 {
+// drainTime returns the time from At until nothing is owed.
+func (b Bucket) drainTime() int64 {
+	if b.Fraction > 0 {
 		return b.Owed + 1
 	}
 	return b.Owed
 }
 
-// Decide is the bucket's verdict on a request of the given cost at now, which is counted at stamp: not before now and
-// At. It returns the bucket after the request, too.
+// timeUntil returns the time from At until no more than the given units are used. At At more are.
+func (b Bucket) timeUntil(units int64, l Limit) int64 {
+	owed, rest := mulDiv(units, l.W, l.N)
+	wait := b.Owed - owed
+	if b.numerator(l.N) > rest {
+		wait++
+	}
+	return wait
+}
+
+// Take returns the bucket after cost units more.
+func (b Bucket) Take(l Limit, cost int64) Bucket {
+	owed, num := mulDiv(cost, l.W, l.N)
+	return b.plus(owed, num, l.N)
+}
+
+// Decide returns the verdict on a request of the given cost at now, and the bucket after it. An admitted request is
+// counted at stamp, which is not before now and At.
 func (b Bucket) Decide(l Limit, now, stamp, cost int64) (Bucket, Verdict) {
-	b = b.On(stamp)
+	b = b.AsOf(stamp)
 	v := Verdict{Admitted: l.fits(b.Used(l), cost)}
 	switch {
 	case v.Admitted && cost > 0:
@@ -127,71 +127,70 @@ func (b Bucket) Decide(l Limit, now, stamp, cost int64) (Bucket, Verdict) {
 	case cost > l.N:
 		v.RetryAfter = Never
 	default:
-		v.RetryAfter = stamp + b.falls(l.N-cost, l) - now
+		v.RetryAfter = stamp + b.timeUntil(l.N-cost, l) - now
 	}
-	if due := b.due(); due > 0 {
-		v.ResetAfter = stamp + due - now
+	if drain := b.drainTime(); drain > 0 {
+		v.ResetAfter = stamp + drain - now
 	}
 	v.Remaining = l.left(b.Used(l))
 	return b, v
 }
 
-// Return takes back units of a request at a time, of which cost is left, as [Count.Return] does: nothing once as much
-// time has passed until At as the cost takes to come back, and else what Free time has not paid since the request. That
-// pays first for the units which are not given back.
+// Return takes back units of a request at a time, as [Count.Return] does: none if the time until At has paid for all
+// of cost, and else the units that the Elapsed time since the request has not paid for. Time pays first for the units
+// that are not returned.
 func (b Bucket) Return(l Limit, at, cost, units int64) (_ Bucket, returned int64) {
 	passed := b.At - at
-	whole, nths := share(cost, l.W, l.N)
+	owed, num := mulDiv(cost, l.W, l.N)
 	switch {
 	case passed < 0:
 		return b, 0
-	case whole > maxOwed/2: // it may have been cut
+	case owed > maxOwed/2: // the debt may have been cut
 		b.Owed = min(b.Owed, l.W)
 		return b, units
 	case b.Owed > maxOwed/2:
 		return b, 0
 	}
 	returned = min(units, b.plus(passed, 0, l.N).Used(l))
-	if whole < passed || whole == passed && nths == 0 {
+	if owed < passed || owed == passed && num == 0 {
 		return b, returned
 	}
-	kept, keptNths := share(cost-units, l.W, l.N)
-	free := min(passed, b.Free)
-	if kept < free {
-		b.Free -= free - kept
-		if keptNths > 0 {
-			b.Free++
+	kept, keptNum := mulDiv(cost-units, l.W, l.N)
+	if paid := min(passed, b.Elapsed); kept < paid {
+		b.Elapsed -= paid - kept
+		if keptNum > 0 {
+			b.Elapsed++
 		}
-		kept, keptNths = free, 0
+		kept, keptNum = paid, 0
 	}
-	if b = b.plus(kept-whole, keptNths-nths, l.N); b.Owed < 0 || b.due() == 0 {
+	if b = b.plus(kept-owed, keptNum-num, l.N); b.Owed < 0 || b.drainTime() == 0 {
 		return Bucket{}, returned
 	}
 	return b, returned
 }
 
-// bucket is a Bucket in a Count: its numbers stand in fields of a Log, At in 64 bits, and the others in 144 that no
-// ring needs: Owed has 53, Part 40 and Free 48.
+// bucket is a Bucket in the fields of a Log. At has 64 bits. The others share the 144 bits of last, head, entries and
+// units: Owed has 53, Fraction 40 and Elapsed 48.
 type bucket Log
 
-func init() { rooms[core.Bucket] = func(c *Count) room { return (*bucket)(&c.log) } }
+func init() { algorithms[core.Bucket] = func(c *Count) algorithm { return (*bucket)(&c.log) } }
 
 const owedBits = 53
 
 func (s *bucket) bucket() Bucket {
 	low, high := uint64(s.last), uint64(s.head)|uint64(s.entries)<<32
-	free := low>>owedBits | high>>partBits<<(64-owedBits) | uint64(s.units)<<(128-owedBits-partBits)
-	return Bucket{s.first, int64(low & (1<<owedBits - 1)), int64(high & (1<<partBits - 1)), int64(free)}
+	elapsed := low>>owedBits | high>>fractionBits<<(64-owedBits) | uint64(s.units)<<(128-owedBits-fractionBits)
+	return Bucket{s.first, int64(low & (1<<owedBits - 1)), int64(high & (1<<fractionBits - 1)), int64(elapsed)}
 }
 
 func (s *bucket) set(b Bucket) {
-	free := uint64(b.Free)
-	high := uint64(b.Part) | free>>(64-owedBits)<<partBits
-	s.first, s.last = b.At, b.Owed|int64(free<<owedBits)
-	s.head, s.entries, s.units = uint32(high), uint32(high>>32), Rounded(free>>(128-owedBits-partBits))
+	elapsed := uint64(b.Elapsed)
+	high := uint64(b.Fraction) | elapsed>>(64-owedBits)<<fractionBits
+	s.first, s.last = b.At, b.Owed|int64(elapsed<<owedBits)
+	s.head, s.entries, s.units = uint32(high), uint32(high>>32), Rounded(elapsed>>(128-owedBits-fractionBits))
 }
 
-func (s *bucket) begun(Limit) int64 { return s.first }
+func (s *bucket) minStamp(Limit) int64 { return s.first }
 
 func (s *bucket) decide(l Limit, now, stamp, cost int64) Verdict {
 	_, v := s.bucket().Decide(l, now, stamp, cost)
@@ -209,7 +208,7 @@ func (s *bucket) take(l Limit, now, cost int64) (v Verdict, words int) {
 func (s *bucket) prepare(Limit, int64, int64) (words int) { return 0 }
 
 func (s *bucket) add(l Limit, stamp, cost int64) {
-	s.set(s.bucket().On(stamp).Take(l, cost))
+	s.set(s.bucket().AsOf(stamp).Take(l, cost))
 }
 
 func (s *bucket) giveBack(l Limit, at, _, cost, units int64) int64 {
@@ -218,65 +217,65 @@ func (s *bucket) giveBack(l Limit, at, _, cost, units int64) int64 {
 	return returned
 }
 
-func (s *bucket) spent(_ Limit, now int64) bool { return s.bucket().On(now).due() == 0 }
+func (s *bucket) isEmpty(_ Limit, now int64) bool { return s.bucket().AsOf(now).drainTime() == 0 }
 
-func (s *bucket) held(l Limit, now int64) int64 { return s.bucket().On(now).Used(l) }
+func (s *bucket) unitsAt(l Limit, now int64) int64 { return s.bucket().AsOf(now).Used(l) }
 
 func (s *bucket) trim(Limit, int64) {}
 
-// inPast returns the cost in units of some microseconds that are owed: a Past keeps times, as a Bucket does.
-func (*bucket) inPast(b *Bound, cost int64) (Limit, int64) {
+// evictedUnits returns the cost in units of a limit of 1 unit in some microseconds: an EvictedCount holds times here.
+func (*bucket) evictedUnits(b *Bound, cost int64) (Limit, int64) {
 	l := Limit{N: 1, W: 1 + b.Span>>39}
 	return l, Bucket{}.Take(b.Limit, cost).Used(l)
 }
 
-// past counts as Older what may have been owed when the epoch began, as much as is paid off in a Span, so that it goes
-// on falling. The rest must be of this epoch. What is owed just now is of it too, so that it is neither more nor less.
-func (s *bucket) past(b *Bound, now int64) (p Past) {
-	l, _ := s.inPast(b, 0)
-	owed := s.bucket().On(now)
-	used := owed.Used(l)
+// summarize counts as Older the debt at the start of the epoch, up to a Span, so that it goes on falling. The rest is
+// Newer: it can only be of this epoch. A debt of now itself is Newer too, which keeps it exact.
+func (s *bucket) summarize(b *Bound, now int64) (p EvictedCount) {
+	l, _ := s.evictedUnits(b, 0)
+	debt := s.bucket().AsOf(now)
+	used := debt.Used(l)
 	if used == 0 || s.first >= now {
-		return Past{Newer: used}
+		return EvictedCount{Newer: used}
 	}
-	owed.Owed += now - b.older(now)
-	then := owed.Used(l)
-	p.Older = min(then, b.Span/l.W)
-	p.Newer = min(then-p.Older, used)
+	debt.Owed += now - b.previousEnd(now)
+	atStart := debt.Used(l)
+	p.Older = min(atStart, b.Span/l.W)
+	p.Newer = min(atStart-p.Older, used)
 	return p
 }
 
-func (*bucket) coarsen() {}
+func (*bucket) compact() {}
 
-func (*bucket) begin(_ Limit, at int64) int64 { return at }
+func (*bucket) start(_ Limit, at int64) int64 { return at }
 
 func (*bucket) end(_ Limit, at int64) int64 { return at + maxOwed }
 
-// epoch is no window of another algorithm, which would find times among its units.
+// epoch is not the window, so that no other algorithm shares a class of the sketch with these times.
 func (*bucket) epoch(l Limit) int64 { return l.W + 1 }
 
-func (s *bucket) decidePast(p Past, b *Bound, now, cost int64) Verdict {
-	l, _ := s.inPast(b, 0)
-	older := b.older(now)
+func (s *bucket) decideEvicted(p EvictedCount, b *Bound, now, cost int64) Verdict {
+	l, _ := s.evictedUnits(b, 0)
+	older := b.previousEnd(now)
 	whole, newer := Bucket{At: older}.Take(l, p.Older), Bucket{}.Take(l, p.Newer)
-	_, v := whole.On(now).Take(l, p.Newer).Decide(b.Limit, now, now, cost)
-	// Until the epoch ends the Newer stay as they are. Then they come back, and an epoch later they are forgotten.
-	till := func(room int64) int64 {
-		if newer.Used(b.Limit) <= room {
-			return min(older+whole.Take(l, p.Newer).falls(room, b.Limit), older+b.Span+1) - now
+	_, v := whole.AsOf(now).Take(l, p.Newer).Decide(b.Limit, now, now, cost)
+	// The Newer debt stays as it is until the epoch ends. Then time pays it off, and after an epoch it is discarded.
+	wait := func(units int64) int64 {
+		if newer.Used(b.Limit) <= units {
+			return min(older+whole.Take(l, p.Newer).timeUntil(units, b.Limit), older+b.Span+1) - now
 		}
-		return older + b.Span + min(newer.falls(room, b.Limit), b.Span+1) - now
+		return older + b.Span + min(newer.timeUntil(units, b.Limit), b.Span+1) - now
 	}
 	if v.RetryAfter != 0 && v.RetryAfter != Never {
-		v.RetryAfter = till(b.N - cost)
+		v.RetryAfter = wait(b.N - cost)
 	}
 	if v.ResetAfter != 0 && (cost == 0 || !v.Admitted) {
-		v.ResetAfter = till(0)
+		v.ResetAfter = wait(0)
 	}
 	return v
 }
 
-func (*bucket) restored(Past, int64) (words int) { return 0 }
+func (*bucket) restoredWords(EvictedCount, int64) (words int) { return 0 }
 
-// dated is false: where a Past was restored it is not known for how long something has been owed.
-func (*bucket) dated() bool { return false }
+// timestamped is false: the Elapsed time of a restored Bucket is not known.
+func (*bucket) timestamped() bool { return false }

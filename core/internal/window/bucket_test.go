@@ -44,9 +44,9 @@ func (e *exact) left(t int64) *big.Rat {
 // on returns what is owed at a time, by a limit whole Nths of a microsecond.
 func (e *exact) on(l Limit, t int64) *big.Rat {
 	left := e.left(t)
-	nths := left.Mul(left, big.NewRat(l.N, 1))
-	up := new(big.Int).Add(nths.Num(), new(big.Int).Sub(nths.Denom(), big.NewInt(1)))
-	return new(big.Rat).SetFrac(up.Quo(up, nths.Denom()), big.NewInt(l.N))
+	num := left.Mul(left, big.NewRat(l.N, 1))
+	up := new(big.Int).Add(num.Num(), new(big.Int).Sub(num.Denom(), big.NewInt(1)))
+	return new(big.Rat).SetFrac(up.Quo(up, num.Denom()), big.NewInt(l.N))
 }
 
 // price returns what units of a limit cost.
@@ -99,18 +99,18 @@ func TestBucketExact(t *testing.T) {
 			if rng.IntN(8) == 0 {
 				l = random()
 				changed++
-				b := (*bucket)(&c.log).bucket().On(now)
-				kept := new(big.Rat).Add(big.NewRat(b.Owed, 1), big.NewRat(b.Part, 1<<partBits))
-				if less := new(big.Rat).Sub(plain.left(now), kept); less.Sign() < 0 || less.Cmp(big.NewRat(1, 1<<partBits)) >= 0 {
+				b := (*bucket)(&c.log).bucket().AsOf(now)
+				kept := new(big.Rat).Add(big.NewRat(b.Owed, 1), big.NewRat(b.Fraction, 1<<fractionBits))
+				if less := new(big.Rat).Sub(plain.left(now), kept); less.Sign() < 0 || less.Cmp(big.NewRat(1, 1<<fractionBits)) >= 0 {
 					t.Fatalf("seed %d: %+v, %s owed", seed, b, plain.left(now).FloatString(20))
 				}
 				plain.owed, plain.at = kept, now
 			}
 			by := l
-			by.Boundless = rng.IntN(10) == 0
+			by.Unlimited = rng.IntN(10) == 0
 			v := c.Decide(by, now, now, cost)
 			fits := func(at int64) bool { return plain.used(l, at)+cost <= l.N }
-			if want := by.Boundless || cost == 0 || fits(now); v.Admitted != want {
+			if want := by.Unlimited || cost == 0 || fits(now); v.Admitted != want {
 				t.Fatalf("seed %d: %+v, %s owed, cost %d: %+v", seed, by, plain.on(l, now).FloatString(3), cost, v)
 			}
 			switch {
@@ -136,7 +136,7 @@ func TestBucketExact(t *testing.T) {
 			if v.ResetAfter > 0 && (!full(now+v.ResetAfter) || full(now+v.ResetAfter-1)) || v.ResetAfter == 0 && !full(now) {
 				t.Fatalf("seed %d: %+v, %s owed: %+v", seed, by, plain.on(l, now).FloatString(3), v)
 			}
-			if got, want := v.Remaining, max(0, l.N-plain.used(l, now)); !by.Boundless && got != want {
+			if got, want := v.Remaining, max(0, l.N-plain.used(l, now)); !by.Unlimited && got != want {
 				t.Fatalf("seed %d: %+v: %d remain, want %d", seed, by, got, want)
 			}
 		}
@@ -151,9 +151,9 @@ func TestBucketExact(t *testing.T) {
 func TestBucketPacked(t *testing.T) {
 	for seed := range uint64(1000) {
 		rng := rand.New(rand.NewPCG(seed, 44))
-		b := Bucket{rng.Int64(), border(rng, maxOwed), border(rng, 1<<partBits-1), border(rng, maxFree)}
+		b := Bucket{rng.Int64(), border(rng, maxOwed), border(rng, 1<<fractionBits-1), border(rng, maxElapsed)}
 		var s bucket
-		if s.set(b); s.bucket() != b || s.words != 0 || s.start != nil {
+		if s.set(b); s.bucket() != b || s.words != 0 || s.data != nil {
 			t.Fatalf("%+v became %+v", b, s.bucket())
 		}
 	}
@@ -193,15 +193,15 @@ func TestBucketReturns(t *testing.T) {
 			default:
 				cost := 1 + rng.Int64N(4)
 				by := l
-				by.Boundless = rng.IntN(9) == 0
-				if by.Boundless {
+				by.Unlimited = rng.IntN(9) == 0
+				if by.Unlimited {
 					cost = 1 + rng.Int64N(100_000)
 				}
 				if !c.Decide(by, now, now, cost).Admitted {
 					break
 				}
 				c.Add(by, now, cost)
-				if r := (request{now, cost, l}); by.Boundless {
+				if r := (request{now, cost, l}); by.Unlimited {
 					c.Return(l, now, now, cost, cost)
 				} else if rng.IntN(3) == 0 {
 					kept = append(kept, r)
@@ -246,7 +246,7 @@ func TestBucketReturns(t *testing.T) {
 		for _, at := range out {
 			c.Return(l, at, now, 1, 1)
 		}
-		if soon++; !c.Spent(l, now) {
+		if soon++; !c.IsEmpty(l, now) {
 			t.Errorf("seed %d: all is given back, and left is %+v", seed, (*bucket)(&c.log).bucket())
 		}
 	}
@@ -291,14 +291,14 @@ func TestBucketBound(t *testing.T) {
 
 // TestBucketCenturies: however long ago it was filled, a bucket is empty.
 func TestBucketCenturies(t *testing.T) {
-	if n := (Bucket{Owed: maxOwed}).On(1 << 53).due(); n != 0 {
+	if n := (Bucket{Owed: maxOwed}).AsOf(1 << 53).drainTime(); n != 0 {
 		t.Errorf("after centuries %d are owed", n)
 	}
 }
 
-// TestBucketPast: what a sketch keeps of a bucket is never less than is used, at any time until all is back, and hardly
+// TestBucketEvicted: what a sketch keeps of a bucket is never less than is used, at any time until all is back, and hardly
 // more: units go on coming back while they are in a sketch.
-func TestBucketPast(t *testing.T) {
+func TestBucketEvicted(t *testing.T) {
 	for seed := range uint64(2000) {
 		rng := rand.New(rand.NewPCG(seed, 45))
 		l := Limit{N: 1 + rng.Int64N(50), W: 1000 + rng.Int64N(5000), Algorithm: core.Bucket}
@@ -315,12 +315,12 @@ func TestBucketPast(t *testing.T) {
 			}
 		}
 		now += rng.Int64N(2) * rng.Int64N(l.W/2)
-		p := c.Past(b, now)
-		unit, _ := new(bucket).inPast(b, 0)
+		p := c.Summarize(b, now)
+		unit, _ := new(bucket).evictedUnits(b, 0)
 		unit.Algorithm = core.Bucket
-		if used := c.Units(unit, now); p.None() != (used == 0) || p.Newer > used || p.Newer < 0 ||
+		if used := c.Units(unit, now); p.IsZero() != (used == 0) || p.Newer > used || p.Newer < 0 ||
 			p.Newer > 0 && p.Older < b.Span/unit.W && c.log.first < now {
-			t.Fatalf("seed %d: %d used, and the past is %+v", seed, used, p)
+			t.Fatalf("seed %d: %d used, and the evicted count is %+v", seed, used, p)
 		}
 		var back Count
 		if back.Restore(b, p, now); c.log.first == now && back.Units(l, now) > c.Units(l, now)+1 {
@@ -330,7 +330,7 @@ func TestBucketPast(t *testing.T) {
 		for later := now; later < now+2*l.W; later += 1 + rng.Int64N(l.W/9) {
 			q := p
 			for range b.Number(later) - epoch {
-				q = Past{Older: q.Newer}
+				q = EvictedCount{Older: q.Newer}
 			}
 			var back Count
 			back.Restore(b, q, later)
@@ -342,9 +342,9 @@ func TestBucketPast(t *testing.T) {
 	}
 }
 
-// TestBucketPastDecides: a Past says to the microsecond when it will let a request pass, and when it is empty, debts
+// TestBucketEvictedDecides: an EvictedCount says to the microsecond when it will let a request pass, and when it is empty, debts
 // included.
-func TestBucketPastDecides(t *testing.T) {
+func TestBucketEvictedDecides(t *testing.T) {
 	refused := 0
 	for seed := range uint64(2000) {
 		rng := rand.New(rand.NewPCG(seed, 46))
@@ -353,12 +353,12 @@ func TestBucketPastDecides(t *testing.T) {
 		if rng.IntN(2) == 0 {
 			b.Span = 2*l.W + rng.Int64N(l.W)
 		}
-		p, cost := Past{rng.Int64N(3 * l.W), rng.Int64N(2 * l.W)}, rng.Int64N(l.N+2)
+		p, cost := EvictedCount{rng.Int64N(3 * l.W), rng.Int64N(2 * l.W)}, rng.Int64N(l.N+2)
 		now := b.End(1_000_000) + 1 + rng.Int64N(b.Span)
 		at := func(d int) Verdict {
 			q := p
 			for range b.Number(now+int64(d)) - b.Number(now) {
-				q = Past{Older: q.Newer}
+				q = EvictedCount{Older: q.Newer}
 			}
 			return q.Decide(b, now+int64(d), cost)
 		}

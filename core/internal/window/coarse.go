@@ -2,7 +2,7 @@ package window
 
 import "github.com/sashlimit/sash/core"
 
-// Slots is the number of slots that a window of a CoarseLog has.
+// Slots is the number of slots in a window of a CoarseLog.
 const Slots = 60
 
 // Slot returns the length of the slots of a CoarseLog.
@@ -11,13 +11,12 @@ func (l Limit) Slot() int64 { return (l.W + Slots - 1) / Slots }
 // SlotEnd returns the last moment of the slot that holds a time.
 func (l Limit) SlotEnd(at int64) int64 { return at - at%l.Slot() + l.Slot() - 1 }
 
-// coarse is a log of slots, each with the units that were counted in it, and the end of the slot as the stamp of all.
-// No slot between the oldest and the newest is left out, so the end of the newest gives the ends of all. In the
-// fields of a Log, first holds the units of all slots, last is the end of the newest, and entries is the number of
-// slots. A single slot needs no ring.
+// coarse is a log of slots, in the fields of a Log. Each slot has its units, whose stamp is the end of the slot. Slots
+// are consecutive, from the oldest to the newest with units: first holds the units of all slots, last is the end of
+// the newest, and entries is the number of slots. A single slot needs no ring.
 type coarse Log
 
-func init() { rooms[core.CoarseLog] = func(c *Count) room { return (*coarse)(&c.log) } }
+func init() { algorithms[core.CoarseLog] = func(c *Count) algorithm { return (*coarse)(&c.log) } }
 
 func (c *coarse) log() *Log { return (*Log)(c) }
 
@@ -29,7 +28,7 @@ func (c *coarse) in(i uint32) int64 {
 	return c.log().ring()[c.log().at(i)]
 }
 
-// count adds units to the i-th oldest slot, or takes them away if they are negative.
+// count adds units, which may be negative, to the i-th oldest slot.
 func (c *coarse) count(i uint32, units int64) {
 	c.first += units
 	if c.words != 0 {
@@ -40,15 +39,15 @@ func (c *coarse) count(i uint32, units int64) {
 // oldest returns the end of the oldest slot.
 func (c *coarse) oldest(l Limit) int64 { return c.last - int64(c.entries-1)*l.Slot() }
 
-// stale reports whether a slot counts no more at now.
-func (c *coarse) stale(l Limit, now int64) bool { return c.entries > 0 && c.oldest(l) <= now-l.W }
+// hasExpired reports whether the oldest slot has expired.
+func (c *coarse) hasExpired(l Limit, now int64) bool { return c.entries > 0 && c.oldest(l) <= now-l.W }
 
-// expire drops what counts no more at now.
+// expire drops the slots that have expired.
 func (c *coarse) expire(l Limit, now int64) {
-	if c.spent(l, now) {
+	if c.isEmpty(l, now) {
 		c.first, c.entries = 0, 0
 	}
-	for c.stale(l, now) {
+	for c.hasExpired(l, now) {
 		c.drop()
 	}
 }
@@ -63,7 +62,7 @@ func (c *coarse) drop() {
 	}
 }
 
-// stamp returns the end of the slot in which a request at now is counted. A division is dear.
+// stamp returns the end of the slot in which a request at now is counted. It divides only where it must: that is slow.
 func (c *coarse) stamp(l Limit, now int64) int64 {
 	if now <= c.last {
 		return c.last
@@ -72,26 +71,26 @@ func (c *coarse) stamp(l Limit, now int64) int64 {
 }
 
 func (c *coarse) decide(l Limit, now, stamp, cost int64) Verdict {
-	if c.stale(l, now) {
-		copied := *c // a request that is not counted drops nothing
+	if c.hasExpired(l, now) {
+		copied := *c // only a request that is counted drops slots
 		copied.expire(l, now)
-		return copied.judge(l, now, stamp, cost)
+		return copied.check(l, now, stamp, cost)
 	}
-	return c.judge(l, now, stamp, cost)
+	return c.check(l, now, stamp, cost)
 }
 
-// judge is decide where all slots count.
-func (c *coarse) judge(l Limit, now, stamp, cost int64) Verdict {
+// check is decide where no slot has expired.
+func (c *coarse) check(l Limit, now, stamp, cost int64) Verdict {
 	f := LogFacts{Units: c.first, Oldest: c.oldest(l)}
-	f.Leaver = f.Oldest
+	f.Expiring = f.Oldest
 	if excess := l.Excess(f.Units, cost); excess > 0 && cost <= l.N {
-		f.Leaver += c.leaver(excess) * l.Slot()
+		f.Expiring += c.unitSlot(excess) * l.Slot()
 	}
 	return f.Decide(l, now, c.stamp(l, stamp), cost)
 }
 
-// leaver returns the distance, in slots, from the oldest slot to the one that holds the number-th oldest unit.
-func (c *coarse) leaver(number int64) (slots int64) {
+// unitSlot returns the distance, in slots, from the oldest slot to the slot of the number-th oldest unit.
+func (c *coarse) unitSlot(number int64) (slots int64) {
 	i := uint32(0)
 	for number -= c.in(0); number > 0; number -= c.in(i) {
 		i++
@@ -101,7 +100,7 @@ func (c *coarse) leaver(number int64) (slots int64) {
 
 func (c *coarse) take(l Limit, now, cost int64) (v Verdict, words int) {
 	c.expire(l, now)
-	if v = c.judge(l, now, now, cost); v.Admitted && cost > 0 {
+	if v = c.check(l, now, now, cost); v.Admitted && cost > 0 {
 		if words = c.prepare(l, now, cost); words == 0 {
 			c.add(l, now, cost)
 		}
@@ -116,11 +115,11 @@ func (c *coarse) prepare(l Limit, now, _ int64) (words int) {
 	return Slots + 1
 }
 
-// add lets a slot hold maxCount, by which every limit refuses.
+// add counts at most maxCount in a slot: then every limit refuses.
 func (c *coarse) add(l Limit, stamp, cost int64) {
 	end := c.stamp(l, stamp)
 	if c.entries > 0 && end > c.last {
-		// More slots than a window has are needed only for units that are counted ahead of the clock.
+		// Only units that are counted ahead of the clock need more slots than a window has.
 		slots := int(c.entries) + int((end-c.last)/l.Slot())
 		if c.words == 0 || slots > c.log().Words() {
 			c.log().move(max(Slots+1, slots), false) // with first in it
@@ -157,9 +156,9 @@ func (c *coarse) giveBack(l Limit, at, _, _, units int64) int64 {
 	return units
 }
 
-func (c *coarse) spent(l Limit, now int64) bool { return c.last <= now-l.W }
+func (c *coarse) isEmpty(l Limit, now int64) bool { return c.last <= now-l.W }
 
-func (c *coarse) held(Limit, int64) int64 { return c.first }
+func (c *coarse) unitsAt(Limit, int64) int64 { return c.first }
 
 func (c *coarse) trim(l Limit, now int64) {
 	if c.expire(l, now); c.entries <= 1 {
@@ -167,41 +166,41 @@ func (c *coarse) trim(l Limit, now int64) {
 	}
 }
 
-func (c *coarse) past(b *Bound, now int64) (p Past) {
+func (c *coarse) summarize(b *Bound, now int64) (p EvictedCount) {
 	live := *c
 	live.expire(b.Limit, now)
 	for i := range live.entries {
-		p.add(b, now, b.begin(live.oldest(b.Limit)+int64(i)*b.Slot()), live.in(i))
+		p.add(b, now, b.start(live.oldest(b.Limit)+int64(i)*b.Slot()), live.in(i))
 	}
 	return p
 }
 
-func (c *coarse) begun(l Limit) int64 {
+func (c *coarse) minStamp(l Limit) int64 {
 	if c.entries == 0 {
 		return 0
 	}
 	return c.last - l.Slot() + 1
 }
 
-func (*coarse) coarsen() {}
+func (*coarse) compact() {}
 
-func (*coarse) begin(l Limit, at int64) int64 { return l.SlotEnd(at) - l.Slot() + 1 }
+func (*coarse) start(l Limit, at int64) int64 { return l.SlotEnd(at) - l.Slot() + 1 }
 
 func (*coarse) end(l Limit, at int64) int64 { return l.SlotEnd(at) }
 
 func (*coarse) epoch(l Limit) int64 { return l.W + l.Slot() }
 
-func (*coarse) decidePast(p Past, b *Bound, now, cost int64) Verdict {
-	return p.decideDated(b, now, cost)
+func (*coarse) decideEvicted(p EvictedCount, b *Bound, now, cost int64) Verdict {
+	return p.decideTimestamped(b, now, cost)
 }
 
-func (*coarse) inPast(b *Bound, cost int64) (Limit, int64) { return b.Limit, cost }
+func (*coarse) evictedUnits(b *Bound, cost int64) (Limit, int64) { return b.Limit, cost }
 
-func (*coarse) restored(p Past, _ int64) int {
-	if p.None() {
+func (*coarse) restoredWords(p EvictedCount, _ int64) int {
+	if p.IsZero() {
 		return 0
 	}
 	return Slots + 1
 }
 
-func (*coarse) dated() bool { return true }
+func (*coarse) timestamped() bool { return true }

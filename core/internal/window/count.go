@@ -10,56 +10,58 @@ import "github.com/sashlimit/sash/core"
 // algorithms stand in the fields of a [Log].
 type Count struct{ log Log }
 
-// room is an algorithm, and what a Count holds of it: each has one file, and is known by nothing else. The methods of
-// Count, Limit and Past say what these do; the last ones do not look at what is counted.
-type room interface {
-	begun(l Limit) int64
+// algorithm is a Count as one algorithm reads and changes it. Each algorithm has one file, and no other code knows it.
+// The methods of Count, Limit and EvictedCount document these methods; the second group does not look at the Count.
+type algorithm interface {
+	minStamp(l Limit) int64
 	decide(l Limit, now, stamp, cost int64) Verdict
 	take(l Limit, now, cost int64) (v Verdict, words int)
 	prepare(l Limit, now, cost int64) (words int)
 	add(l Limit, stamp, cost int64)
 	giveBack(l Limit, at, now, cost, units int64) int64
-	spent(l Limit, now int64) bool
-	held(l Limit, now int64) int64
+	isEmpty(l Limit, now int64) bool
+	unitsAt(l Limit, now int64) int64
 	trim(l Limit, now int64)
-	coarsen()
-	past(b *Bound, now int64) Past
+	compact()
+	summarize(b *Bound, now int64) EvictedCount
 
-	inPast(b *Bound, cost int64) (l Limit, units int64)
-	begin(l Limit, at int64) int64
+	evictedUnits(b *Bound, cost int64) (l Limit, units int64)
+	start(l Limit, at int64) int64
 	end(l Limit, at int64) int64
 	epoch(l Limit) int64
-	decidePast(p Past, b *Bound, now, cost int64) Verdict
-	restored(p Past, cost int64) (words int)
-	dated() bool
+	decideEvicted(p EvictedCount, b *Bound, now, cost int64) Verdict
+	restoredWords(p EvictedCount, cost int64) (words int)
+	timestamped() bool
 }
 
-// rooms has how each algorithm sees a Count. Each file adds its own.
-var rooms [256]func(*Count) room
+// algorithms is the table of algorithms. Each file registers its own.
+var algorithms [256]func(*Count) algorithm
 
 // Known reports whether there is such an algorithm.
-func Known(a core.Algorithm) bool { return rooms[a] != nil }
+func Known(a core.Algorithm) bool { return algorithms[a] != nil }
 
-// of returns the room of an algorithm, with what c holds.
-func (c *Count) of(a core.Algorithm) room { return rooms[a](c) }
+// of returns c as an algorithm reads it.
+func (c *Count) of(a core.Algorithm) algorithm { return algorithms[a](c) }
 
-// nothing is a Count for the methods of a room that do not look at one.
-var nothing Count
+// empty is for the methods of an algorithm that do not look at a Count.
+var empty Count
 
-// room returns the room of the limit's algorithm, for methods that look at no Count.
-func (l Limit) room() room { return nothing.of(l.Algorithm) }
+// algorithm returns the limit's algorithm, for methods that do not look at a Count.
+func (l Limit) algorithm() algorithm { return empty.of(l.Algorithm) }
 
-// Dated reports whether each unit keeps the time at which it was counted, or that of its slot, or goes back without it.
-func (l Limit) Dated() bool { return l.room().dated() }
+// Timestamped reports whether each unit keeps the time of its request or slot.
+func (l Limit) Timestamped() bool { return l.algorithm().timestamped() }
 
-// begin returns the time before which nothing more is counted, where something is at a time.
-func (l Limit) begin(at int64) int64 { return l.room().begin(l, at) }
+// start returns the earliest stamp of a request after a unit is counted at a time: for a counter, the start of its
+// fixed window.
+func (l Limit) start(at int64) int64 { return l.algorithm().start(l, at) }
 
-// end returns when units of a time are counted for the algorithm: they leave a window after that.
-func (l Limit) end(at int64) int64 { return l.room().end(l, at) }
+// end returns the time from which units that are counted at a time take a window to expire: for a counter, the end of
+// its fixed window.
+func (l Limit) end(at int64) int64 { return l.algorithm().end(l, at) }
 
-// Epoch returns the least Span of a [Bound] of the limit: the longest for which a unit counts, or half of that.
-func (l Limit) Epoch() int64 { return l.room().epoch(l) }
+// Epoch returns the least Span of a [Bound] of the limit: the longest time for which a unit counts, or half of it.
+func (l Limit) Epoch() int64 { return l.algorithm().epoch(l) }
 
 // Clone returns a copy of c with a ring of its own.
 func (c *Count) Clone() Count { return Count{c.log.Clone()} }
@@ -67,70 +69,71 @@ func (c *Count) Clone() Count { return Count{c.log.Clone()} }
 // Words returns the length of the ring, which is 0 where there is none.
 func (c *Count) Words() int { return c.log.Words() }
 
-// Begun returns the time before which nothing more is counted.
-func (c *Count) Begun(l Limit) int64 { return c.of(l.Algorithm).begun(l) }
+// MinStamp returns the earliest stamp that a new request can have.
+func (c *Count) MinStamp(l Limit) int64 { return c.of(l.Algorithm).minStamp(l) }
 
-// Decide returns the verdict on a request of the given cost at now, which is counted at stamp: not before now and
-// Begun.
+// Decide returns the verdict on a request of the given cost at now. An admitted request is counted at stamp, which is
+// not before now and MinStamp.
 func (c *Count) Decide(l Limit, now, stamp, cost int64) Verdict {
 	return c.of(l.Algorithm).decide(l, now, stamp, cost)
 }
 
-// Take decides at now and counts at now what is admitted, where that needs no longer ring; else it counts nothing and
-// returns how many words the ring must have: Decide, Prepare and Add in one, for callers whose clock never steps back.
+// Take is Decide, Prepare and Add at now in one, for callers whose clock never steps back. If an admitted request needs
+// a longer ring, Take counts nothing and returns the length.
 func (c *Count) Take(l Limit, now, cost int64) (v Verdict, words int) {
 	return c.of(l.Algorithm).take(l, now, cost)
 }
 
-// Prepare drops what no longer counts at now, and returns 0 if there is room for
-// Add(_, _, cost), or else how many words the ring must have.
+// Prepare drops expired units. It returns 0 if there is room for Add(_, _, cost), or else the length that the ring must
+// have.
 func (c *Count) Prepare(l Limit, now, cost int64) (words int) {
 	return c.of(l.Algorithm).prepare(l, now, cost)
 }
 
-// Add counts cost units at stamp, for which Prepare has been called. If they do not
-// fit, the ring grows.
+// Add counts cost units at stamp, after Prepare for the same cost. If they do not fit, the ring grows.
 func (c *Count) Add(l Limit, stamp, cost int64) { c.of(l.Algorithm).add(l, stamp, cost) }
 
-// Return takes back up to units of a request that was counted at the stamp at, under the same
-// limit, and returns how many of them count no more at now. Where nothing is counted, none of
-// them do. units must be positive, and at most the cost of the request that is left.
+// Return takes back units of a request that was counted at the stamp at under the same limit. cost is what is left of
+// the request's cost; units is positive and at most cost. Return returns the number of the units that no longer count
+// at now: all of them where nothing is counted.
 func (c *Count) Return(l Limit, at, now, cost, units int64) int64 {
 	own := c.of(l.Algorithm)
-	if own.spent(l, now) || own.end(l, at) <= now-l.W {
+	if own.isEmpty(l, now) || own.end(l, at) <= now-l.W {
 		return units
 	}
 	return own.giveBack(l, at, now, cost, units)
 }
 
-// Spent reports whether nothing that was counted is left at now.
-func (c *Count) Spent(l Limit, now int64) bool { return c.of(l.Algorithm).spent(l, now) }
+// IsEmpty reports whether nothing counts at now.
+func (c *Count) IsEmpty(l Limit, now int64) bool { return c.of(l.Algorithm).isEmpty(l, now) }
 
-// Units returns about how many units count at now. It does not fetch the ring.
-func (c *Count) Units(l Limit, now int64) int64 { return c.of(l.Algorithm).held(l, now) }
+// Units returns about the number of units that count at now. It does not read the ring.
+func (c *Count) Units(l Limit, now int64) int64 { return c.of(l.Algorithm).unitsAt(l, now) }
 
-// Trim makes a ring shorter that is much too long at now.
+// Trim shortens a ring that is much too long at now.
 func (c *Count) Trim(l Limit, now int64) {
 	if c.Words() > smallRing {
 		c.of(l.Algorithm).trim(l, now)
 	}
 }
 
-// Coarsen merges what a log has counted at neighbouring times, if that makes the ring
-// shorter. Units count until later then, never until earlier.
-func (c *Count) Coarsen(l Limit) { c.of(l.Algorithm).coarsen() }
+// Compact merges neighbouring entries of a log, if that makes the ring shorter. Units may then expire later, never
+// earlier.
+func (c *Count) Compact(l Limit) { c.of(l.Algorithm).compact() }
 
-// Past returns what is counted at now, by epochs.
-func (c *Count) Past(b *Bound, now int64) Past { return c.of(b.Algorithm).past(b, now) }
+// Summarize returns the units that count at now, by epochs.
+func (c *Count) Summarize(b *Bound, now int64) EvictedCount {
+	return c.of(b.Algorithm).summarize(b, now)
+}
 
-// Restore gives an empty Count its past.
-func (c *Count) Restore(b *Bound, p Past, now int64) {
-	s, counted := c.of(b.Algorithm), p.counted(b, now)
-	l, _ := s.inPast(b, 0)
-	if counted.Older > 0 {
-		s.add(l, b.older(now), counted.Older)
+// Restore makes an empty Count hold an EvictedCount.
+func (c *Count) Restore(b *Bound, p EvictedCount, now int64) {
+	own, live := c.of(b.Algorithm), p.unexpired(b, now)
+	l, _ := own.evictedUnits(b, 0)
+	if live.Older > 0 {
+		own.add(l, b.previousEnd(now), live.Older)
 	}
-	if counted.Newer > 0 {
-		s.add(l, now, counted.Newer)
+	if live.Newer > 0 {
+		own.add(l, now, live.Newer)
 	}
 }

@@ -17,7 +17,7 @@ func TestCountSize(t *testing.T) {
 	}
 	for _, n := range []int64{0, 1, -1, 1<<32 - 1, 1 << 32, 1<<32 + 5, 1 << 40, math.MaxInt64, math.MinInt64} {
 		for _, want := range []Counter{{n, 1, 2}, {1, n, 2}, {1, 2, n}} {
-			var c stored
+			var c counter
 			if c.set(want); c.counter() != want || c.words != 0 {
 				t.Errorf("%+v became %+v and a ring of %d words", want, c.counter(), c.words)
 			}
@@ -50,11 +50,11 @@ func TestSpent(t *testing.T) {
 		var c Count
 		c.Add(l, 10, 2)
 		for now, want := range map[int64]bool{until - 1: false, until: true} {
-			if got := c.Spent(l, now); got != want {
+			if got := c.IsEmpty(l, now); got != want {
 				t.Errorf("%v: spent at %d: %v, want %v", kind, now, got, want)
 			}
 		}
-		if n := c.Return(l, 10, 20, 2, 2); n != 2 || c.Prepare(l, 200, 1) != 0 || !c.Spent(l, 6000) {
+		if n := c.Return(l, 10, 20, 2, 2); n != 2 || c.Prepare(l, 200, 1) != 0 || !c.IsEmpty(l, 6000) {
 			t.Errorf("%v: %d of 2 units taken back, and %+v is left", kind, n, c)
 		}
 	}
@@ -77,14 +77,14 @@ func TestShorterRing(t *testing.T) {
 		l := Limit{N: 1000, W: w, Algorithm: kind}
 		c := filledCount(l, first, 60)
 		words := c.Words()
-		if c.Coarsen(l); (c.Words() < words) != (kind == core.SlidingLog) {
+		if c.Compact(l); (c.Words() < words) != (kind == core.SlidingLog) {
 			t.Errorf("%v: %d words became %d", kind, words, c.Words())
 		}
 		c = filledCount(l, first, 60)
 		if c.Trim(l, first+59_000+w-500); kind == core.CoarseLog && c.Words() != words {
 			t.Errorf("two slots count, and %d words became %d", words, c.Words())
 		}
-		if c.Trim(l, first+59_000+w-1); c.Words() > smallRing || !c.Spent(l, first+61_000+w) {
+		if c.Trim(l, first+59_000+w-1); c.Words() > smallRing || !c.IsEmpty(l, first+61_000+w) {
 			t.Errorf("%v: a unit counts, and %d words became %d", kind, words, c.Words())
 		}
 	}
@@ -161,7 +161,7 @@ func checkCount(t *testing.T, c *Count, b *Bound, now, cost int64) {
 	}
 	copied := c.Clone()
 	copied.Trim(b.Limit, now)
-	copied.Coarsen(b.Limit)
+	copied.Compact(b.Limit)
 	if got := copied.Decide(b.Limit, now, now, cost); got.Admitted && !v.Admitted || got.Remaining > v.Remaining {
 		t.Fatalf("trimmed and coarsened: %+v, before %+v", got, v)
 	}
@@ -185,16 +185,16 @@ func checkCount(t *testing.T, c *Count, b *Bound, now, cost int64) {
 	if got, want := taken.Decide(b.Limit, later, later, 1), c.Decide(b.Limit, later, later, 1); lacks == 0 && got != want {
 		t.Fatalf("%+v after it was taken, want %+v", got, want)
 	}
-	if c.Spent(b.Limit, now) || c.Units(b.Limit, now) < cost {
+	if c.IsEmpty(b.Limit, now) || c.Units(b.Limit, now) < cost {
 		t.Fatalf("after %d units at %d: %+v", cost, now, c)
 	}
-	if !c.Spent(b.Limit, now+3*b.W) {
+	if !c.IsEmpty(b.Limit, now+3*b.W) {
 		t.Fatalf("three windows after the last unit: %+v", c)
 	}
 }
 
 // checkRefused checks a Count by which a request is refused: it is admitted at the time
-// that it is told and no sooner, and what remains of the Count as a Past refuses too.
+// that it is told and no sooner, and what remains of the Count as an EvictedCount refuses too.
 func checkRefused(t *testing.T, c *Count, b *Bound, now, cost int64) {
 	t.Helper()
 	if cost > b.N {
@@ -205,20 +205,20 @@ func checkRefused(t *testing.T, c *Count, b *Bound, now, cost int64) {
 	if admits(c, then-1) || !admits(c, then) {
 		t.Fatalf("cost %d at %d: told to come at %d, which is not exact", cost, now, then)
 	}
-	past := c.Past(b, now)
+	past := c.Summarize(b, now)
 	v := past.Decide(b, now, cost)
-	if past.None() || v.Admitted || now+v.RetryAfter < then {
-		t.Fatalf("the past %+v says %+v, the count told to come at %d", past, v, then)
+	if past.IsZero() || v.Admitted || now+v.RetryAfter < then {
+		t.Fatalf("the evicted count %+v says %+v, the count told to come at %d", past, v, then)
 	}
-	boundless := b.Limit
-	boundless.Boundless = true
-	units := c.Decide(boundless, now, now, 0).Units()
+	unlimited := b.Limit
+	unlimited.Unlimited = true
+	units := c.Decide(unlimited, now, now, 0).Units()
 	if sum := past.Older + past.Newer; b.Algorithm.CanLease() && sum != units {
-		t.Fatalf("the past %+v of a count of %d units", past, units)
+		t.Fatalf("the evicted count %+v of a count of %d units", past, units)
 	}
 	var back Count
 	back.Restore(b, past, now)
-	if got, want := back.Past(b, now), past.counted(b, now); b.Algorithm == core.SlidingLog && got != want {
+	if got, want := back.Summarize(b, now), past.unexpired(b, now); b.Algorithm == core.SlidingLog && got != want {
 		t.Fatalf("restored from %+v: %+v, want %+v", past, got, want)
 	}
 	if admits(&back, now) || admits(&back, then-1) {

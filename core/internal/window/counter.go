@@ -7,12 +7,12 @@ import "github.com/sashlimit/sash/core"
 // counts nothing.
 type Counter struct{ Index, Prev, Cur int64 }
 
-// Start is when the counter's window began.
+// Start returns the start of the counter's window.
 func (c Counter) Start(w int64) int64 { return c.Index * w }
 
-// At is the counter as it stands at time t, which is not before its Start.
+// At returns the counter at t, which is not before its Start.
 func (c Counter) At(t, w int64) Counter {
-	if uint64(t-c.Start(w)) < uint64(w) { // mostly, and a division is dear
+	if uint64(t-c.Start(w)) < uint64(w) { // mostly, and a division is slow
 		return c
 	}
 	i := t / w
@@ -24,34 +24,34 @@ func (c Counter) At(t, w int64) Counter {
 
 const maxCount = 1 << 40 // the largest limit
 
-// Over says whether nothing is left of the counter at time t.
-func (c Counter) Over(t, w int64) bool {
+// IsEmpty reports whether nothing counts at t.
+func (c Counter) IsEmpty(t, w int64) bool {
 	e := t - c.Start(w)
 	return e >= 2*w || c.Cur == 0 && (e >= w || c.Prev == 0)
 }
 
-// weighted is the part of prev that still counts when e of a window W has
-// passed. Redis computes the same expression in the same order; it never
-// increases with e, because each IEEE operation in it is monotone. Nothing in it
-// is negative, so that what cuts the fraction off is the floor.
+// weighted returns the part of prev that still counts when e of a window W has
+// passed. Redis computes the same expression in the same order. The result never
+// increases with e, since each IEEE operation is monotone. Nothing is negative,
+// so the conversion to an integer is the floor.
 func weighted(prev, e, w int64) int64 {
 	if prev == 0 {
-		return 0 // mostly, and a division is dear
+		return 0 // mostly, and a division is slow
 	}
 	return int64(float64(prev) * (float64(w-e) / float64(w)))
 }
 
-// Counted is the estimate of the units in the window that ends at t. The
+// Estimate returns the estimate of the units in the window that ends at t. The
 // counter must be At(t).
-func (c Counter) Counted(t, w int64) int64 {
+func (c Counter) Estimate(t, w int64) int64 {
 	return weighted(c.Prev, t-c.Start(w), w) + c.Cur
 }
 
-// Decide is the counter's verdict on a request of the given cost at now, which
-// is evaluated and counted at stamp: the newest of now and the Start of every
+// Decide returns the verdict on a request of the given cost at now. The request
+// is evaluated and counted at stamp: the latest of now and the Start of every
 // counter of the decision. The counter must be At(stamp).
 func (c Counter) Decide(l Limit, now, stamp, cost int64) Verdict {
-	counted := c.Counted(stamp, l.W)
+	counted := c.Estimate(stamp, l.W)
 	v := Verdict{Admitted: l.fits(counted, cost)}
 	if v.Admitted {
 		counted += cost
@@ -65,12 +65,12 @@ func (c Counter) Decide(l Limit, now, stamp, cost int64) Verdict {
 	case cost > l.N:
 		v.RetryAfter = Never
 	case c.Cur+cost <= l.N:
-		// What the previous window weighs must fall; when the window is over,
+		// The weight of the previous window must fall. When the window is over,
 		// Cur takes its place at full weight, and that fits.
-		v.RetryAfter = c.Start(l.W) + falls(c.Prev, l.N-c.Cur-cost, l.W) - now
+		v.RetryAfter = c.Start(l.W) + decayTime(c.Prev, l.N-c.Cur-cost, l.W) - now
 	default:
-		// Nothing helps within this window; in the next one Cur must fall.
-		v.RetryAfter = c.Start(l.W) + l.W + falls(c.Cur, l.N-cost, l.W) - now
+		// This window has no room until its end. In the next one the weight of Cur must fall.
+		v.RetryAfter = c.Start(l.W) + l.W + decayTime(c.Cur, l.N-cost, l.W) - now
 	}
 	return v
 }
@@ -78,7 +78,7 @@ func (c Counter) Decide(l Limit, now, stamp, cost int64) Verdict {
 // falls is the least e at which weighted(prev, e, w) is at most room, where
 // 0 <= room < prev. It solves the equation and then corrects the solution to what the
 // doubles really say.
-func falls(prev, room, w int64) int64 {
+func decayTime(prev, room, w int64) int64 {
 	e := w - int64(float64(w)*(float64(room+1)/float64(prev)))
 	for weighted(prev, e-1, w) <= room {
 		e--
@@ -93,7 +93,7 @@ func falls(prev, room, w int64) int64 {
 func (c Counter) Return(w, at, now, units int64) (_ Counter, returned int64) {
 	switch i := at / w; {
 	case (i+2)*w <= max(now, c.Start(w)):
-		returned = units // they count no more
+		returned = units // they no longer count
 	case i == c.Index:
 		returned = min(c.Cur, units)
 		c.Cur -= returned
@@ -104,27 +104,27 @@ func (c Counter) Return(w, at, now, units int64) (_ Counter, returned int64) {
 	return c, returned
 }
 
-// stored is a Counter in a Count: its three numbers stand in fields of a Log.
-type stored Log
+// counter is a Counter in the fields of a Log.
+type counter Log
 
-func init() { rooms[core.SlidingCounter] = func(c *Count) room { return (*stored)(&c.log) } }
+func init() { algorithms[core.SlidingCounter] = func(c *Count) algorithm { return (*counter)(&c.log) } }
 
-func (s *stored) counter() Counter {
+func (s *counter) counter() Counter {
 	return Counter{Index: s.first, Prev: s.last, Cur: int64(uint64(s.head) | uint64(s.entries)<<32)}
 }
 
-func (s *stored) set(c Counter) {
+func (s *counter) set(c Counter) {
 	s.first, s.last = c.Index, c.Prev
 	s.head, s.entries = uint32(c.Cur), uint32(c.Cur>>32)
 }
 
-func (s *stored) begun(l Limit) int64 { return s.counter().Start(l.W) }
+func (s *counter) minStamp(l Limit) int64 { return s.counter().Start(l.W) }
 
-func (s *stored) decide(l Limit, now, stamp, cost int64) Verdict {
+func (s *counter) decide(l Limit, now, stamp, cost int64) Verdict {
 	return s.counter().At(stamp, l.W).Decide(l, now, stamp, cost)
 }
 
-func (s *stored) take(l Limit, now, cost int64) (v Verdict, words int) {
+func (s *counter) take(l Limit, now, cost int64) (v Verdict, words int) {
 	c := s.counter().At(now, l.W)
 	if v = c.Decide(l, now, now, cost); v.Admitted && cost > 0 {
 		s.count(c, cost)
@@ -132,33 +132,35 @@ func (s *stored) take(l Limit, now, cost int64) (v Verdict, words int) {
 	return v, 0
 }
 
-func (s *stored) prepare(Limit, int64, int64) (words int) { return 0 }
+func (s *counter) prepare(Limit, int64, int64) (words int) { return 0 }
 
-func (s *stored) add(l Limit, stamp, cost int64) {
+func (s *counter) add(l Limit, stamp, cost int64) {
 	s.count(s.counter().At(stamp, l.W), cost)
 }
 
 // count makes s the counter c with cost more.
-func (s *stored) count(c Counter, cost int64) {
-	c.Cur = min(c.Cur+cost, maxCount) // a charge may be more
+func (s *counter) count(c Counter, cost int64) {
+	c.Cur = min(c.Cur+cost, maxCount) // a charge may exceed it
 	s.set(c)
 }
 
-func (s *stored) giveBack(l Limit, at, now, _, units int64) int64 {
+func (s *counter) giveBack(l Limit, at, now, _, units int64) int64 {
 	c, returned := s.counter().Return(l.W, at, now, units)
 	s.set(c)
 	return returned
 }
 
-func (s *stored) spent(l Limit, now int64) bool { return s.counter().Over(now, l.W) }
+func (s *counter) isEmpty(l Limit, now int64) bool { return s.counter().IsEmpty(now, l.W) }
 
-func (s *stored) held(l Limit, now int64) int64 { return s.counter().At(now, l.W).Counted(now, l.W) }
+func (s *counter) unitsAt(l Limit, now int64) int64 {
+	return s.counter().At(now, l.W).Estimate(now, l.W)
+}
 
-func (s *stored) trim(Limit, int64) {}
+func (s *counter) trim(Limit, int64) {}
 
-// past counts a fixed window in the epoch in which it begins. That is one of the newest
-// two for both windows of a counter, by the Span of a Bound.
-func (s *stored) past(b *Bound, now int64) (p Past) {
+// summarize counts a fixed window in the epoch in which it begins. For both windows that is one of the two newest
+// epochs, since a Span is at least a window.
+func (s *counter) summarize(b *Bound, now int64) (p EvictedCount) {
 	c := s.counter().At(now, b.W)
 	start := c.Start(b.W)
 	p.add(b, now, start, c.Cur)
@@ -166,18 +168,18 @@ func (s *stored) past(b *Bound, now int64) (p Past) {
 	return p
 }
 
-func (*stored) coarsen() {}
+func (*counter) compact() {}
 
-func (*stored) begin(l Limit, at int64) int64 { return at - at%l.W }
+func (*counter) start(l Limit, at int64) int64 { return at - at%l.W }
 
-// end returns the end of the fixed window: for a window after that its units still weigh something.
-func (*stored) end(l Limit, at int64) int64 { return at - at%l.W + l.W }
+// end returns the end of the fixed window, whose units have weight for a window after it.
+func (*counter) end(l Limit, at int64) int64 { return at - at%l.W + l.W }
 
-func (*stored) epoch(l Limit) int64 { return l.W }
+func (*counter) epoch(l Limit) int64 { return l.W }
 
-func (*stored) decidePast(p Past, b *Bound, now, cost int64) Verdict {
-	var c stored
-	c.add(b.Limit, b.older(now), p.Older)
+func (*counter) decideEvicted(p EvictedCount, b *Bound, now, cost int64) Verdict {
+	var c counter
+	c.add(b.Limit, b.previousEnd(now), p.Older)
 	c.add(b.Limit, now, p.Newer)
 	v := c.decide(b.Limit, now, now, cost)
 	if v.RetryAfter != 0 && v.RetryAfter != Never && b.Span != b.W {
@@ -188,8 +190,8 @@ func (*stored) decidePast(p Past, b *Bound, now, cost int64) Verdict {
 	return v
 }
 
-func (*stored) inPast(b *Bound, cost int64) (Limit, int64) { return b.Limit, cost }
+func (*counter) evictedUnits(b *Bound, cost int64) (Limit, int64) { return b.Limit, cost }
 
-func (*stored) restored(Past, int64) (words int) { return 0 }
+func (*counter) restoredWords(EvictedCount, int64) (words int) { return 0 }
 
-func (*stored) dated() bool { return false }
+func (*counter) timestamped() bool { return false }

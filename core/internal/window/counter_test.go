@@ -40,7 +40,7 @@ func TestCounterGolden(t *testing.T) {
 		{"nothing", Counter{}, quarter, 0, true, 99, 45_000_000, 0},
 	} {
 		c := test.counter
-		if got := c.At(test.at, w).Counted(test.at, w); got != test.counted {
+		if got := c.At(test.at, w).Estimate(test.at, w); got != test.counted {
 			t.Errorf("%s: counted %d, want %d", test.name, got, test.counted)
 		}
 		want := Verdict{test.admitted, test.remaining, test.reset, test.retry}

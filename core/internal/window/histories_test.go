@@ -26,7 +26,7 @@ func TestHistories(t *testing.T) {
 				w.W = 1 << (10 + seed%4) // by which a double divides without a rest
 				w.rule.Limits[0].W = w.W
 			}
-			w.rule.Allowance = math.MaxInt64
+			w.rule.AllowedLead = math.MaxInt64
 			s := counted{now: 1_790_000_000_000_000, client: make(statespace.Client, 1)}
 			for step := range 300 {
 				if rng.IntN(20) == 0 {
@@ -43,7 +43,7 @@ func TestHistories(t *testing.T) {
 				if kind == core.SlidingLog {
 					s.count.log.audit(t)
 				}
-				w.checkPast(t, s, w.W*(2+rng.Int64N(9))/2)
+				w.checkEvicted(t, s, w.W*(2+rng.Int64N(9))/2)
 			}
 		}
 	}
@@ -61,7 +61,7 @@ func (w *world) random(s counted, rng *rand.Rand, any bool) (counted, error) {
 	case 1:
 		s.now += rng.Int64N(3 * w.W)
 	case 2:
-		s.now -= w.W/AheadPart + rng.Int64N(3) - 1 // about as far as is let pass
+		s.now -= w.W/LeadPart + rng.Int64N(3) - 1 // about as far as is let pass
 	case 3:
 		cost = math.MaxInt64 >> rng.IntN(4)
 	case 4, 5, 6:
@@ -82,15 +82,15 @@ func (w *world) random(s counted, rng *rand.Rand, any bool) (counted, error) {
 	return w.ask(s, cost, verb)
 }
 
-// checkPast holds the Past of a Count, by epochs of some length, against the units that count: each is in the epoch of
+// checkEvicted holds the EvictedCount of a Count, by epochs of some length, against the units that count: each is in the epoch of
 // its time, of its slot, or of its fixed window.
-func (w *world) checkPast(t *testing.T, s counted, span int64) {
+func (w *world) checkEvicted(t *testing.T, s counted, span int64) {
 	t.Helper()
-	if w.Algorithm == core.Bucket { // TestBucketPast
+	if w.Algorithm == core.Bucket { // TestBucketEvicted
 		return
 	}
-	b, now := &Bound{w.Limit, max(span, w.Epoch())}, max(s.now, s.count.Begun(w.Limit))
-	var want Past
+	b, now := &Bound{w.Limit, max(span, w.Epoch())}, max(s.now, s.count.MinStamp(w.Limit))
+	var want EvictedCount
 	for _, u := range s.client[0] {
 		begin := u.At - u.At%map[core.Algorithm]int64{
 			core.SlidingLog: 1, core.SlidingCounter: w.W, core.CoarseLog: w.Slot(),
@@ -105,13 +105,13 @@ func (w *world) checkPast(t *testing.T, s counted, span int64) {
 			want.Older += u.N
 		}
 	}
-	if got := s.count.Past(b, now); got != want {
-		t.Fatalf("%v at %d, epochs of %d, of %v: the past is %+v, want %+v", w.Limit, now, span, s.client, got, want)
+	if got := s.count.Summarize(b, now); got != want {
+		t.Fatalf("%v at %d, epochs of %d, of %v: the evicted count is %+v, want %+v", w.Limit, now, span, s.client, got, want)
 	}
 	var one Count
-	var alone Past // a client of both has no units twice
+	var alone EvictedCount // a client of both has no units twice
 	one.Add(w.Limit, now, 3)
-	if alone.Add(b, now, 3); alone != one.Past(b, now) {
-		t.Fatalf("%v at %d, epochs of %d: %+v in a Count, %+v in a Past", w.Limit, now, span, one.Past(b, now), alone)
+	if alone.Add(b, now, 3); alone != one.Summarize(b, now) {
+		t.Fatalf("%v at %d, epochs of %d: %+v in a Count, %+v in an EvictedCount", w.Limit, now, span, one.Summarize(b, now), alone)
 	}
 }

@@ -3,21 +3,21 @@ package window
 import "github.com/sashlimit/sash/core"
 
 // LogFacts holds the facts of a log of admitted requests that a decision needs. An
-// entry counts until it is a window old.
+// entry expires when it is a window old.
 type LogFacts struct {
-	Units  int64 // counted
-	Oldest int64 // stamp of the oldest unit; of no meaning when Units is 0
-	Leaver int64 // stamp of the unit that must leave before the request fits; see Excess
+	Units    int64 // counted
+	Oldest   int64 // stamp of the oldest unit; undefined if Units is 0
+	Expiring int64 // stamp of the unit that must expire before the request fits; see Excess
 }
 
-// Excess is the number of the oldest units that must leave before cost more fit: the
-// Leaver is the Excess-th oldest unit. It is positive when the request is
-// refused for now, and of no meaning for a cost above the limit.
+// Excess returns the number of the oldest units that must expire before cost more fit:
+// Expiring is the stamp of the Excess-th oldest unit. The number is positive if the request
+// is refused for now, and has no meaning for a cost above the limit.
 func (l Limit) Excess(units, cost int64) int64 { return units + cost - l.N }
 
-// Decide is the log's verdict on a request of the given cost at now, which
-// would be counted at stamp: the newest of now and what is counted already.
-// Expiry, and so the waiting times, are reckoned from now.
+// Decide returns the verdict on a request of the given cost at now. An admitted
+// request is counted at stamp: the latest of now and the stamps of the log.
+// Expiry, and so the times to wait, are relative to now.
 func (f LogFacts) Decide(l Limit, now, stamp, cost int64) Verdict {
 	v := Verdict{Admitted: l.fits(f.Units, cost)}
 	counted := f.Units
@@ -36,12 +36,12 @@ func (f LogFacts) Decide(l Limit, now, stamp, cost int64) Verdict {
 	case cost > l.N:
 		v.RetryAfter = Never
 	default:
-		v.RetryAfter = f.Leaver + l.W - now
+		v.RetryAfter = f.Expiring + l.W - now
 	}
 	return v
 }
 
-// Newest is the newest stamp, or 0 when nothing is counted.
+// Newest returns the newest stamp, or 0 if the log is empty.
 func (l *Log) Newest() int64 {
 	if l.entries == 0 {
 		return 0
@@ -49,8 +49,8 @@ func (l *Log) Newest() int64 {
 	return l.last
 }
 
-// held may count expired units that Expire has not dropped.
-func (l *Log) held(Limit, int64) int64 {
+// unitsAt includes expired units that Expire has not dropped.
+func (l *Log) unitsAt(Limit, int64) int64 {
 	if l.pairs {
 		return l.units.Units()
 	}
@@ -68,8 +68,8 @@ func (l *Log) expired(cutoff int64) uint32 {
 	return l.someExpired(cutoff)
 }
 
-// someExpired is expired where some are and some are not. Mostly few are: the
-// search begins at the old end, in steps that double.
+// someExpired is expired where some entries are and some are not. Mostly few are,
+// so the search begins at the old end, in steps that double.
 func (l *Log) someExpired(cutoff int64) uint32 {
 	switch {
 	case l.entries == 0:
@@ -84,8 +84,8 @@ func (l *Log) someExpired(cutoff int64) uint32 {
 	return search(low, min(high, l.entries), func(i uint32) bool { return l.stamp(i) > cutoff })
 }
 
-// Expire drops what is counted at cutoff or before: now - W for a window W.
-// Only a clock that never steps back may drop without a push.
+// Expire drops the entries at cutoff or before: now - W for a window W. Only
+// callers whose clock never steps back may call it without a Push.
 func (l *Log) Expire(cutoff int64) {
 	expired := l.expired(cutoff)
 	switch expired {
@@ -112,12 +112,12 @@ func (l *Log) Since(cutoff int64) int64 {
 	return l.before(l.entries) - l.before(l.expired(cutoff))
 }
 
-// Facts tells what a decision on cost at now needs to know.
+// Facts returns the facts for a decision on cost at now.
 func (l *Log) Facts(limit Limit, now, cost int64) LogFacts {
 	return l.facts(l.expired(now-limit.W), limit, cost)
 }
 
-// facts is Facts where so many entries have expired.
+// facts is Facts, given the number of expired entries.
 func (l *Log) facts(expired uint32, limit Limit, cost int64) LogFacts {
 	if expired == l.entries {
 		return LogFacts{}
@@ -130,12 +130,12 @@ func (l *Log) facts(expired uint32, limit Limit, cost int64) LogFacts {
 		if l.pairs {
 			last = search(expired, last, func(i uint32) bool { return l.total(i)-gone >= k })
 		}
-		f.Leaver = l.stamp(last)
+		f.Expiring = l.stamp(last)
 	}
 	return f
 }
 
-// search is the first i in [lo, hi) for which f holds, or hi.
+// search returns the first i in [lo, hi) for which f holds, or hi.
 func search(lo, hi uint32, f func(uint32) bool) uint32 {
 	for lo < hi {
 		if mid := lo + (hi-lo)/2; f(mid) {
@@ -147,8 +147,8 @@ func search(lo, hi uint32, f func(uint32) bool) uint32 {
 	return lo
 }
 
-// Push counts cost units at stamp, which is not before Newest. If they do not
-// fit, the ring grows as Grown says. Expire first.
+// Push counts cost units at stamp, which is not before Newest, after Expire. If
+// they do not fit, the ring grows to Grown words.
 func (l *Log) Push(stamp, cost int64) {
 	if !l.Fits(cost) {
 		l.move(l.Grown(cost), l.pairs || cost != 1)
@@ -173,9 +173,9 @@ func (l *Log) push(stamp, cost int64) {
 	}
 }
 
-func init() { rooms[core.SlidingLog] = func(c *Count) room { return &c.log } }
+func init() { algorithms[core.SlidingLog] = func(c *Count) algorithm { return &c.log } }
 
-func (l *Log) begun(Limit) int64 { return l.Newest() }
+func (l *Log) minStamp(Limit) int64 { return l.Newest() }
 
 func (l *Log) decide(limit Limit, now, stamp, cost int64) Verdict {
 	return l.Facts(limit, now, cost).Decide(limit, now, stamp, cost)
@@ -203,7 +203,7 @@ func (l *Log) prepare(limit Limit, now, cost int64) (words int) {
 
 func (l *Log) add(_ Limit, stamp, cost int64) { l.Push(stamp, cost) }
 
-func (l *Log) spent(limit Limit, now int64) bool { return l.last <= now-limit.W }
+func (l *Log) isEmpty(limit Limit, now int64) bool { return l.last <= now-limit.W }
 
 func (l *Log) trim(limit Limit, now int64) {
 	l.Expire(now - limit.W)
@@ -212,27 +212,29 @@ func (l *Log) trim(limit Limit, now int64) {
 	}
 }
 
-func (l *Log) past(b *Bound, now int64) Past {
+func (l *Log) summarize(b *Bound, now int64) EvictedCount {
 	counted := l.Since(now - b.W)
-	newer := min(l.Since(b.older(now)), counted)
-	return Past{Older: counted - newer, Newer: newer}
+	newer := min(l.Since(b.previousEnd(now)), counted)
+	return EvictedCount{Older: counted - newer, Newer: newer}
 }
 
-func (*Log) begin(_ Limit, at int64) int64 { return at }
+func (*Log) start(_ Limit, at int64) int64 { return at }
 
 func (*Log) end(_ Limit, at int64) int64 { return at }
 
 func (*Log) epoch(l Limit) int64 { return l.W }
 
-func (*Log) decidePast(p Past, b *Bound, now, cost int64) Verdict { return p.decideDated(b, now, cost) }
+func (*Log) decideEvicted(p EvictedCount, b *Bound, now, cost int64) Verdict {
+	return p.decideTimestamped(b, now, cost)
+}
 
-func (*Log) inPast(b *Bound, cost int64) (Limit, int64) { return b.Limit, cost }
+func (*Log) evictedUnits(b *Bound, cost int64) (Limit, int64) { return b.Limit, cost }
 
-func (*Log) restored(p Past, cost int64) (longest int) {
-	if p.None() && cost == 1 {
+func (*Log) restoredWords(p EvictedCount, cost int64) (longest int) {
+	if p.IsZero() && cost == 1 {
 		return 0
 	}
 	return words(2, true) // two entries of any cost, and a third
 }
 
-func (*Log) dated() bool { return true }
+func (*Log) timestamped() bool { return true }

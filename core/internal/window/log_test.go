@@ -10,10 +10,10 @@ func (l *Log) audit(t *testing.T) {
 	if l.entries == 0 || l.entries <= 2 && l.Words() == 0 && !l.pairs {
 		return
 	}
-	if units := l.total(l.entries - 1); l.held(Limit{}, 0) != units && (!l.pairs || l.units != Round(units)) {
-		t.Fatalf("about %d units, the ring holds %d", l.held(Limit{}, 0), units)
+	if units := l.total(l.entries - 1); l.unitsAt(Limit{}, 0) != units && (!l.pairs || l.units != Round(units)) {
+		t.Fatalf("about %d units, the ring holds %d", l.unitsAt(Limit{}, 0), units)
 	}
-	if l.entries > l.room() {
+	if l.entries > l.capacity() {
 		t.Fatalf("%d entries in a ring of %d words", l.entries, l.Words())
 	}
 	words := uint32(1)

@@ -4,8 +4,8 @@ package window
 // have newer stamps, and at most ReturnDepth newer entries have the same stamp.
 const ReturnDepth = 1000
 
-// Return takes back units that are not older than a window, as [Count.Return] does. It
-// moves the entries that follow into the place of those that become empty.
+// Return takes back units that are not older than a window, as [Count.Return] does. An
+// entry that becomes empty is removed: the later ones move down.
 func (l *Log) Return(at, units int64) (returned int64) {
 	end := search(0, l.entries, func(i uint32) bool { return l.stamp(i) > at })
 	begin, held := end, int64(0) // the entries from begin to end hold the units
@@ -34,10 +34,10 @@ func (l *Log) Return(at, units int64) (returned int64) {
 	return returned
 }
 
-// put writes entry i into the ring, with the running total up to and with it. The oldest
-// and the newest stamp stand in the Log too; see shorten.
+// put writes entry i into the ring, with the running total that includes it. shorten
+// writes the oldest and the newest stamp of the Log.
 func (l *Log) put(i uint32, stamp, total int64) {
-	if l.words == 0 { // of two entries the newer is left
+	if l.words == 0 { // the newer of two entries is left
 		l.first = stamp
 		return
 	}
@@ -49,11 +49,11 @@ func (l *Log) put(i uint32, stamp, total int64) {
 	l.ring()[2*i], l.ring()[2*i+1] = stamp, *l.base()+total
 }
 
-// shorten drops all entries from the given number on. Those from changed on have been
-// put.
+// shorten keeps only the given number of oldest entries. The caller has put the entries
+// from changed on.
 func (l *Log) shorten(changed, entries uint32) {
 	l.entries = entries
-	if entries == 0 { // nothing is counted that a later request would have to wait for
+	if entries == 0 { // no later request has to wait for anything
 		l.last, l.pairs = 0, false
 		return
 	}

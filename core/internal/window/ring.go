@@ -12,55 +12,51 @@ import (
 // that entry, so that the k-th oldest unit is found by bisection. Stamps never
 // decrease.
 //
-// The stamps of the oldest and of the newest entry stand beside the ring as
-// well: most decisions need no others, and need not fetch the ring. Two
-// entries of cost 1 need no ring at all.
+// The oldest and the newest stamp stand beside the ring as well: most decisions
+// need no others, and do not read the ring. Two entries of cost 1 need no ring.
 //
-// Entries are dropped when another is pushed, and not by a request that is
-// refused: then every later stamp is at least a window after what was dropped,
-// even if the clock steps back in between.
+// A push drops expired entries; a refused request drops none. So every later
+// stamp is at least a window after the dropped entries, even if the clock steps
+// back in between.
 type Log struct {
-	first, last int64  // the oldest and the newest stamp; of no meaning when entries is 0
+	first, last int64  // the oldest and the newest stamp; undefined if entries is 0
 	head        uint32 // the index of the oldest entry
 	entries     uint32
 
-	// The ring, see setRing. Of pairs, the last word is the running total before the
-	// oldest.
-	start *int64
+	// The ring; see setRing. The last word of a ring of pairs is the running total
+	// before the oldest entry.
+	data  *int64
 	words uint32
 	pairs bool
 
-	units Rounded // of pairs, about all in the ring
+	units Rounded // the units of a ring of pairs, rounded up
 }
 
 // The unsafe code of the package is in the two methods below. A Log has a pointer
-// and a number of words instead of a slice: 12 bytes instead of 24. A Count takes
-// 40 bytes so, a slot of the store in memory 56, and a client some 68.
-// TestCountSize here and TestSizes in memstore hold the sizes, BenchmarkMemory in
-// memstore shows the bytes of a client.
+// and a length instead of a slice: 12 bytes instead of 24. So a Count takes 40
+// bytes, a slot of the store in memory 56, and a client some 68.
 //
-// The pointer and the number come from one slice and change together, so that they
-// always make that slice again. go test -race turns checkptr on, which stops a test
-// in which they make a slice that is longer than the memory of the pointer.
+// The pointer and the length come from one slice and change together, so they
+// always describe memory of that slice. go test -race checks it, with checkptr.
 
-// ring returns the words that the entries stand in.
-func (l *Log) ring() []int64 { return unsafe.Slice(l.start, l.words) }
+// ring returns the words of the entries.
+func (l *Log) ring() []int64 { return unsafe.Slice(l.data, l.words) }
 
-// setRing makes l stand in ring.
-func (l *Log) setRing(ring []int64) { l.start, l.words = unsafe.SliceData(ring), uint32(len(ring)) }
+// setRing makes ring the words of l's entries.
+func (l *Log) setRing(ring []int64) { l.data, l.words = unsafe.SliceData(ring), uint32(len(ring)) }
 
 // Words returns the length of the ring.
 func (l *Log) Words() int { return int(l.words) }
 
-// room returns how many entries the ring can hold.
-func (l *Log) room() uint32 {
+// capacity returns the number of entries that the ring can hold.
+func (l *Log) capacity() uint32 {
 	if l.pairs {
 		return (l.words - 1) / 2
 	}
 	return l.words
 }
 
-// words returns the length of a ring with room for the given entries and an eighth more, or three.
+// words returns the length of a ring for the given number of entries and an eighth more, at least three more.
 func words(entries uint32, pairs bool) int {
 	n := int(entries + max(3, entries/8))
 	if pairs {
@@ -69,13 +65,13 @@ func words(entries uint32, pairs bool) int {
 	return n
 }
 
-// base returns where a ring of pairs has the running total before the oldest entry.
+// base returns the running total before the oldest entry of a ring of pairs.
 func (l *Log) base() *int64 { return &l.ring()[l.words-1] }
 
-// at returns where the i-th oldest entry stands.
+// at returns the index of the i-th oldest entry.
 func (l *Log) at(i uint32) uint32 {
-	if i += l.head; i >= l.room() {
-		i -= l.room()
+	if i += l.head; i >= l.capacity() {
+		i -= l.capacity()
 	}
 	return i
 }
@@ -99,7 +95,7 @@ func (l *Log) inner(i uint32) int64 {
 	return l.ring()[i]
 }
 
-// total returns how many units the i+1 oldest entries hold together.
+// total returns the units of the i+1 oldest entries together.
 func (l *Log) total(i uint32) int64 {
 	if l.pairs {
 		return l.totalOfPairs(i)
@@ -129,21 +125,21 @@ func (l *Log) Fits(cost int64) bool {
 	if cost != 1 && !l.pairs {
 		return false
 	}
-	return l.entries < l.room() || l.entries < 2 && !l.pairs
+	return l.entries < l.capacity() || l.entries < 2 && !l.pairs
 }
 
-// Grown returns how many words the ring must have for a Push(_, cost) that does not
-// fit.
+// Grown returns the number of words that the ring must have for a Push(_, cost)
+// that does not fit.
 func (l *Log) Grown(cost int64) int {
 	return max(words(l.entries, l.pairs || cost != 1), l.Words())
 }
 
-// smallRing is the number of words that are not worth an allocation.
+// smallRing is the number of words up to which a ring is not shortened.
 const smallRing = 8
 
-// Shrink gives memory back when more than three quarters of a ring are empty.
+// Shrink shortens a ring of which more than three quarters are empty.
 func (l *Log) Shrink() {
-	if l.entries < l.room()/4 {
+	if l.entries < l.capacity()/4 {
 		l.move(words(l.entries, l.pairs), l.pairs)
 	}
 }
@@ -151,13 +147,13 @@ func (l *Log) Shrink() {
 // move copies the entries into a new ring of at least the given words.
 func (l *Log) move(words int, pairs bool) {
 	ring := slices.Grow([]int64(nil), words)
-	ring = ring[:cap(ring)] // the allocator rounds up: use what it gave
+	ring = ring[:cap(ring)] // the allocator rounds up
 	switch {
 	case pairs:
 		for i := range l.entries {
 			ring[2*i], ring[2*i+1] = l.stamp(i), l.total(i)
 		}
-	case l.words == 0: // one entry or two; of a CoarseLog one slot, in first
+	case l.words == 0: // one entry or two, or one slot of a CoarseLog, in first
 		ring[l.entries-1], ring[0] = l.last, l.first
 	default:
 		old := l.ring()
@@ -165,5 +161,5 @@ func (l *Log) move(words int, pairs bool) {
 		copy(ring[n:l.entries], old)
 	}
 	l.setRing(ring)
-	l.head, l.pairs = 0, pairs // the base is 0, as all of a new ring
+	l.head, l.pairs = 0, pairs // the base of a new ring is 0
 }

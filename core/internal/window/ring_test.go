@@ -79,7 +79,7 @@ func filled(first int64, entries uint32) (l Log) {
 // TestShrink: a ring becomes shorter when less than a quarter of it is used.
 func TestShrink(t *testing.T) {
 	log := filled(0, 1000)
-	before, quarter := log.Words(), int64(log.room()/4)
+	before, quarter := log.Words(), int64(log.capacity()/4)
 	for _, left := range []int64{quarter, quarter - 1} {
 		log.Expire(1000 - left - 1)
 		if log.Shrink(); (log.Words() < before) != (left < quarter) || log.Words() < int(left) {

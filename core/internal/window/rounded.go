@@ -2,8 +2,8 @@ package window
 
 import "math/bits"
 
-// Rounded is a number of units in 16 bits: 11 of the number and 5 for how many
-// zeros follow. Numbers from 2048 on are rounded up, by less than a thousandth.
+// Rounded is a number of units in 16 bits: 11 bits of a number and 5 of a shift.
+// Numbers from 2048 on are rounded up, by less than a thousandth.
 type Rounded uint16
 
 const (

@@ -1,6 +1,6 @@
-// Package window is the arithmetic of the sliding windows, free of clocks,
-// locks and stores. It decides in memory, turns what Redis reports into
-// decisions, and is the oracle that every store is tested against.
+// Package window is the arithmetic of the sliding windows, without clocks,
+// locks and stores. It decides in memory, and turns the facts in a reply of
+// Redis into decisions.
 //
 // Times are microseconds since the Unix epoch, lengths are microseconds, and
 // costs are units. The range of limits (a window of at most 366 days, at most
@@ -26,37 +26,35 @@ func Duration(micros int64) time.Duration {
 	return time.Duration(micros) * time.Microsecond
 }
 
-// Limit is N units in any window of W microseconds, by the Algorithm. The types of the algorithms do not look at that.
+// Limit is N units in any window of W microseconds, by the Algorithm. The algorithms' own types ignore the last.
 type Limit struct {
 	N, W      int64
 	Algorithm core.Algorithm
-	Boundless bool // whatever is asked for is admitted; see [Verdict.Units]
+	Unlimited bool // every request is admitted; see [Verdict.Units]
 }
 
-// MaxAhead is the most that an Allowance may be, and AheadPart says which part of the
-// shortest window.
+// An AllowedLead is at most MaxLead, and at most the LeadPart-th part of the shortest window.
 const (
-	MaxAhead  = 75_000_000
-	AheadPart = 8
+	MaxLead  = 75_000_000
+	LeadPart = 8
 )
 
-// Allowance returns how far ahead of a store's clock a rule may have counted, given the
-// shortest window of the rule. Leases are counted up to a tenth of that window ahead, or
-// a minute; the rest is for a clock that steps back a little while a lease lasts. What
-// is counted further ahead was counted by a clock that was wrong, and would be in the
-// way for as long: all units count from now on then.
-func Allowance(shortest int64) int64 { return min(MaxAhead, shortest/AheadPart) }
+// AllowedLead returns the longest time by which stamps may be ahead of a store's clock, given the shortest window of
+// the rule. Leases are stamped ahead by up to a tenth of that window, or a minute; the rest is for a clock that steps
+// back a little while a lease lasts. A stamp with a greater lead comes from a clock that was wrong, and would block
+// requests for as long: then all units get the stamp now.
+func AllowedLead(shortest int64) int64 { return min(MaxLead, shortest/LeadPart) }
 
-// fits says whether cost may be added to what is counted. The first comparison
-// keeps a cost that no limit allows out of the sum, which might overflow.
+// fits reports whether cost may be added to the counted units. The first comparison
+// keeps a cost above the limit out of the sum, which might overflow.
 func (l Limit) fits(counted, cost int64) bool {
-	return cost == 0 || l.Boundless || cost <= l.N && counted+cost <= l.N
+	return cost == 0 || l.Unlimited || cost <= l.N && counted+cost <= l.N
 }
 
-// left returns how many units are left where some are counted.
+// left returns the number of units that remain.
 func (l Limit) left(counted int64) int64 {
-	if l.Boundless {
-		return boundless - counted
+	if l.Unlimited {
+		return unlimited - counted
 	}
 	return max(0, l.N-counted)
 }
@@ -69,7 +67,7 @@ type Verdict struct {
 	RetryAfter int64 // microseconds, 0 when admitted, Never
 }
 
-// Binds says whether a limit with verdict v, listed after one with verdict w,
+// Binds reports whether a limit with verdict v, listed after one with verdict w,
 // is the binding one of the two: a refusal before an admission, of refusals
 // the longest RetryAfter, of admissions the least Remaining and then the
 // longest ResetAfter. In a tie the first listed stays.
@@ -86,15 +84,14 @@ func (v Verdict) Binds(w Verdict) bool {
 	}
 }
 
-// boundless is what a Boundless limit leaves where nothing is counted.
-const boundless = 1 << 62
+// unlimited is the Remaining of an Unlimited limit of which nothing is used.
+const unlimited = 1 << 62
 
-// Units returns how many units count after a request, by the verdict on it under a Boundless
-// limit.
-func (v Verdict) Units() int64 { return boundless - v.Remaining }
+// Units returns the number of units that count after a request, given the verdict of an Unlimited limit.
+func (v Verdict) Units() int64 { return unlimited - v.Remaining }
 
-// Charged returns the verdict on units that are counted whatever the limit says, given
-// the verdict on them under a Boundless limit.
+// Charged returns the verdict on a charge, which is counted whatever the limit says, given
+// the verdict of an Unlimited limit.
 func (l Limit) Charged(v Verdict) Verdict {
 	v.Remaining = max(0, l.N-v.Units())
 	return v

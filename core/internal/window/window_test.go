@@ -47,7 +47,7 @@ func TestAllowance(t *testing.T) {
 	for shortest, want := range map[int64]int64{
 		second: second / 8, 600 * second: 75 * second, 3600 * second: 75 * second,
 	} {
-		if got := Allowance(shortest); got != want {
+		if got := AllowedLead(shortest); got != want {
 			t.Errorf("%d of a window of %d microseconds, want %d", got, shortest, want)
 		}
 	}

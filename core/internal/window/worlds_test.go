@@ -74,7 +74,7 @@ func (w *world) steps(s counted) (next []statespace.Step[counted], err error) {
 	}
 	for cost := range w.N + 2 {
 		for _, verb := range []statespace.Verb{statespace.Take, statespace.Peek, statespace.Charge} {
-			if verb == statespace.Charge && cost+max(s.held(), s.count.Units(w.Limit, s.now)) > w.N+1 {
+			if verb == statespace.Charge && cost+max(s.unitsAt(), s.count.Units(w.Limit, s.now)) > w.N+1 {
 				continue
 			}
 			to, err := w.ask(s, cost, verb)
@@ -112,7 +112,7 @@ func (w *world) steps(s counted) (next []statespace.Step[counted], err error) {
 }
 
 // held returns how many units the client has.
-func (s counted) held() (held int64) {
+func (s counted) unitsAt() (held int64) {
 	for _, u := range s.client[0] {
 		held += u.N
 	}
@@ -130,9 +130,9 @@ func (w *world) ask(s counted, cost int64, verb statespace.Verb) (to counted, er
 	to.client = client
 	l, now, units := w.bend(w.Limit, s.now, cost)
 	if verb == statespace.Charge {
-		l.Boundless = true
+		l.Unlimited = true
 	}
-	stamp := max(now, to.count.Begun(l))
+	stamp := max(now, to.count.MinStamp(l))
 	v := to.count.Decide(l, now, stamp, units)
 	if verb == statespace.Charge {
 		v = w.Charged(v)
@@ -167,12 +167,12 @@ func (w *world) key(s counted) string {
 	if w.Algorithm == core.Bucket {
 		b := (*bucket)(c).bucket()
 		past := slices.Clone(s.client[0])
-		most := (s.held() + 1) * w.other.W // more is not asked for
+		most := (s.unitsAt() + 1) * w.other.W // more is not asked for
 		if len(past) > 0 {
-			past[0].Free = min(past[0].Free, most)
+			past[0].Elapsed = min(past[0].Elapsed, most)
 		}
 		key := statespace.Client{past}.AppendKey(nil, s.now, 2*age)
-		for _, n := range []int64{max(b.At-s.now, -age), b.Owed, b.Part, min(b.Free, most)} {
+		for _, n := range []int64{max(b.At-s.now, -age), b.Owed, b.Fraction, min(b.Elapsed, most)} {
 			key = binary.AppendVarint(key, n)
 		}
 		return string(key)
@@ -188,7 +188,7 @@ func (w *world) key(s counted) string {
 	}
 	switch w.Algorithm {
 	case core.SlidingCounter:
-		last := (*stored)(c).counter()
+		last := (*counter)(c).counter()
 		add(s.now%w.W, max(last.Index, old/w.W)-s.now/w.W, last.Prev, last.Cur)
 		return string(key)
 	case core.CoarseLog:

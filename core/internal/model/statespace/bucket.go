@@ -10,7 +10,7 @@ import (
 func init() { definitions[core.Bucket] = bucket{} }
 
 // bucket is an owed time, in parts of a microsecond that any N below 17 divides. Each unit adds W/N. The first entry
-// holds the time owed at the newest request; the others are the requests, less their returned units. Free is the time
+// holds the time owed at the newest request; the others are the requests, less their returned units. Elapsed is the time
 // during which any was owed, in microseconds, less the time that has paid for returned units.
 type bucket struct{}
 
@@ -26,7 +26,7 @@ func (bucket) levelAt(l Limit, entries []Unit, at int64) Unit {
 		return Unit{At: max(u.At, at)}
 	}
 	nth := parts / l.N
-	return Unit{At: u.At + passed, Owed: (u.Owed - passed*parts + nth - 1) / nth * nth, Free: u.Free + passed}
+	return Unit{At: u.At + passed, Owed: (u.Owed - passed*parts + nth - 1) / nth * nth, Elapsed: u.Elapsed + passed}
 }
 
 func (bucket) minStamp(_ Limit, newest int64) int64 { return newest }
@@ -75,9 +75,9 @@ func (b bucket) takeBack(l Limit, entries []Unit, at, cost, units int64) ([]Unit
 	if cost*b.unit(l) <= passed*parts { // time has paid for it
 		return left, missing
 	}
-	rest, paid := (cost-units)*b.unit(l), min(passed, owed.Free)
+	rest, paid := (cost-units)*b.unit(l), min(passed, owed.Elapsed)
 	if rest < paid*parts {
-		owed.Free -= paid - (rest+parts-1)/parts
+		owed.Elapsed -= paid - (rest+parts-1)/parts
 		rest = paid * parts
 	}
 	if owed.Owed += rest - cost*b.unit(l); owed.Owed <= 0 {

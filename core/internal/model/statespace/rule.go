@@ -20,10 +20,10 @@ type Limit struct {
 
 // Unit is an entry of N units admitted at one time. A bucket's entry also has the limit.
 type Unit struct {
-	At, N int64
-	Limit Limit
-	Owed  int64 // of the first entry of a bucket, as is Free
-	Free  int64
+	At, N   int64
+	Limit   Limit
+	Owed    int64 // of the first entry of a bucket, as is Elapsed
+	Elapsed int64
 }
 
 // Client holds the admitted units of a client that may still count, by limit of a rule.
@@ -31,8 +31,8 @@ type Client [][]Unit
 
 // Rule is a set of limits that all apply.
 type Rule struct {
-	Limits    []Limit
-	Allowance int64 // largest distance of a counted time ahead of the clock
+	Limits      []Limit
+	AllowedLead int64 // largest distance of a counted time ahead of the clock
 }
 
 // Verb is a kind of request: Take counts if all limits admit, Peek never, Charge always.
@@ -177,7 +177,7 @@ func (r Rule) Ask(c Client, now, cost int64, verb Verb) (answer Answer, after Cl
 	after, stamp = make(Client, len(r.Limits)), now
 	for i, l := range r.Limits {
 		after[i] = c[i]
-		if minStamp := l.minStamp(c[i]); minStamp-now > r.Allowance { // the clock has stepped back
+		if minStamp := l.minStamp(c[i]); minStamp-now > r.AllowedLead { // the clock has stepped back
 			after[i] = l.definition().admit(l, nil, now, now, l.used(c[i], now, minStamp))
 		}
 		stamp = max(stamp, l.minStamp(after[i]))
@@ -249,7 +249,7 @@ func (c Client) AppendKey(key []byte, now, age int64) []byte {
 	for _, entries := range c {
 		for _, u := range entries {
 			if u.At > now-age {
-				for _, n := range []int64{u.At - now, u.N, u.Limit.N, u.Limit.W, u.Owed, u.Free} {
+				for _, n := range []int64{u.At - now, u.N, u.Limit.N, u.Limit.W, u.Owed, u.Elapsed} {
 					key = binary.AppendVarint(key, n)
 				}
 			}

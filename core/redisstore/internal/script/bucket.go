@@ -38,6 +38,6 @@ func readBucket(s string, _ window.Limit, now int64) (f facts, rest string, ok b
 }
 
 func decideBucket(f facts, l window.Limit, now, stamp, cost int64) window.Verdict {
-	_, v := window.Bucket{At: f.newest, Owed: f.own[0], Part: f.own[1], Free: f.own[2]}.Decide(l, now, stamp, cost)
+	_, v := window.Bucket{At: f.newest, Owed: f.own[0], Fraction: f.own[1], Elapsed: f.own[2]}.Decide(l, now, stamp, cost)
 	return v
 }

@@ -51,7 +51,7 @@ else
   if owed{{.N}} + part{{.N}} == 0 or owed{{.N}} > 4503599627370496 then
     broken = {{.Key}}
   elseif at{{.N}} > stamp then
-    if at{{.N}} - now > {{.Allowance}} then
+    if at{{.N}} - now > {{.AllowedLead}} then
       {{template "six" .}}
       {{template "bucket used" .}}
       local rest

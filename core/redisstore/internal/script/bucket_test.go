@@ -36,22 +36,22 @@ func TestBucketBorders(t *testing.T) {
 			rng := rand.New(rand.NewPCG(seed, 46))
 			w := max(1000, border(rng, core.MaxWindow.Microseconds()))
 			l := window.Limit{N: border(rng, core.MaxCounterRequests), W: w, Algorithm: core.Bucket}
-			b := window.Bucket{At: 1_790_000_000_000_000, Owed: border(rng, 1<<52), Free: border(rng, 1<<48-1)}
+			b := window.Bucket{At: 1_790_000_000_000_000, Owed: border(rng, 1<<52), Elapsed: border(rng, 1<<48-1)}
 			if rng.IntN(3) > 0 {
 				b.Owed = border(rng, w)
 			}
 			if b.Owed < 1<<52 {
-				b.Part = border(rng, 1<<40) - 1
+				b.Fraction = border(rng, 1<<40) - 1
 			}
 			now := b.At + border(rng, min(b.Owed+2, 1<<46)) // stamps are told apart to 2^47
 			c := bind(t, rdb, core.Per(l.N, time.Duration(w)*time.Microsecond).Using(core.Bucket).Named("b"))
 			key := fmt.Sprint(seed)
 			name := c.rule.Keys(nil, key)[0].(string)
 			value := func(b window.Bucket) string {
-				if b.Owed+b.Part == 0 {
+				if b.Owed+b.Fraction == 0 {
 					return ""
 				}
-				return bucketValue(time.UnixMicro(b.At), b.Owed, b.Part, b.Free)
+				return bucketValue(time.UnixMicro(b.At), b.Owed, b.Fraction, b.Elapsed)
 			}
 			holds := func(what string, want window.Bucket) {
 				t.Helper()
@@ -60,7 +60,7 @@ func TestBucketBorders(t *testing.T) {
 				}
 			}
 			rdb.Set(ctx, name, value(b), 0)
-			left := b.On(now)
+			left := b.AsOf(now)
 			if room := l.N - left.Used(l); room > 0 {
 				if d := c.takeAt(t, key, room, false, now); !d.Allowed {
 					t.Errorf("seed %d: %+v by %+v, %d later: %d are refused", seed, b, l, now-b.At, room)
@@ -76,7 +76,7 @@ func TestBucketBorders(t *testing.T) {
 			cost = border(rng, min(cost, l.N))
 			back := core.Refund{Key: key, Cost: cost, Units: border(rng, cost), At: time.UnixMicro(now - border(rng, w))}
 			if owed := border(rng, 2*w); rng.IntN(2) == 0 { // no charge that takes centuries
-				want = window.Bucket{At: now, Owed: owed, Part: want.Part, Free: want.Free}
+				want = window.Bucket{At: now, Owed: owed, Fraction: want.Fraction, Elapsed: want.Elapsed}
 				rdb.Set(ctx, name, value(want), 0)
 			}
 			got := c.returnAt(t, back, now)

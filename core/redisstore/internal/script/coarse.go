@@ -40,6 +40,6 @@ func readCoarse(s string, l window.Limit, now int64) (f facts, rest string, ok b
 }
 
 func decideCoarse(f facts, l window.Limit, now, stamp, cost int64) window.Verdict {
-	log := window.LogFacts{Units: f.own[0], Oldest: f.own[1], Leaver: f.own[2]}
+	log := window.LogFacts{Units: f.own[0], Oldest: f.own[1], Expiring: f.own[2]}
 	return log.Decide(l, now, l.SlotEnd(stamp), cost)
 }

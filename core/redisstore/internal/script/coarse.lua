@@ -26,7 +26,7 @@ elseif value{{.N}} then
     local units = (total{{.N}}(n) - base) % most
     if units >= 140737488355328 then broken = {{.Key}} end -- more than 120 slots hold
     local begun = last{{.N}} - slot + 1
-    if begun > stamp and begun - now <= {{.Allowance}} then
+    if begun > stamp and begun - now <= {{.AllowedLead}} then
       stamp = begun
     elseif begun > stamp then
       {{template "six" .}}

@@ -15,7 +15,7 @@ else
   if previous{{.N}} > 1099511628031 or current{{.N}} > 1099511628031 or start{{.N}} % window{{.N}} > 0 then
     broken = {{.Key}}
   elseif start{{.N}} > stamp then
-    if start{{.N}} - now > {{.Allowance}} then
+    if start{{.N}} - now > {{.AllowedLead}} then
       {{template "six" .}}
       start{{.N}} = now - now % window{{.N}}
       current{{.N}} = math.min(previous{{.N}} + current{{.N}}, 1099511628031)

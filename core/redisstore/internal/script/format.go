@@ -71,7 +71,7 @@ func readFacts(s string, l core.Limit, now int64) (f facts, rest string, ok bool
 // charge is admitted whatever the limit.
 func (f *facts) decide(l core.Limit, now, stamp, cost int64, charge bool) window.Verdict {
 	limit := limitOf(l)
-	limit.Boundless = charge
+	limit.Unlimited = charge
 	return algorithmOf(l.Algorithm).decide(*f, limit, now, stamp, cost)
 }
 

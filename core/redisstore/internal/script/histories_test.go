@@ -333,7 +333,7 @@ type lifetimes struct {
 func newLifetimes(limits []core.Limit) *lifetimes {
 	l := &lifetimes{limits, math.MaxInt64, make([]int64, len(limits)), make([]int64, len(limits)), time.Now()}
 	for _, limit := range limits {
-		l.allowance = min(l.allowance, window.Allowance(limit.Window.Microseconds()))
+		l.allowance = min(l.allowance, window.AllowedLead(limit.Window.Microseconds()))
 	}
 	return l
 }

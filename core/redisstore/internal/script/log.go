@@ -75,7 +75,7 @@ func readLog(s string, _ window.Limit, now int64) (f facts, rest string, ok bool
 }
 
 func decideLog(f facts, l window.Limit, now, stamp, cost int64) window.Verdict {
-	return window.LogFacts{Units: f.own[0], Oldest: f.own[1], Leaver: f.own[2]}.Decide(l, now, stamp, cost)
+	return window.LogFacts{Units: f.own[0], Oldest: f.own[1], Expiring: f.own[2]}.Decide(l, now, stamp, cost)
 }
 
 // entry is an entry of a log, or none if its size is 0.

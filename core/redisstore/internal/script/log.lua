@@ -33,7 +33,7 @@ do
     at{{.N}}, total{{.N}} = now - age, textTotal
     local far -- ahead of TIME
     if at{{.N}} > stamp then
-      far = at{{.N}} - now > {{.Allowance}}
+      far = at{{.N}} - now > {{.AllowedLead}}
       if not far then stamp = at{{.N}} end
     end
     if total{{.N}} >= 1048576 then

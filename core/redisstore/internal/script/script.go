@@ -201,9 +201,9 @@ func ruleVariables(lease bool, limits []core.Limit) (rule variables, all []varia
 	}
 	base := variables{
 		"Number": strconv.Itoa(len(limits)), "Args": strconv.Itoa(args),
-		"Lease":     truth[lease],
-		"Few":       truth[few], // Lua has no room for more variables
-		"Allowance": allowanceSource(len(limits)),
+		"Lease":       truth[lease],
+		"Few":         truth[few], // Lua has no room for more variables
+		"AllowedLead": allowedLeadSource(len(limits)),
 	}
 	rule = maps.Clone(base)
 	once := []string{"Script", "Request", "Counting"}
@@ -251,13 +251,13 @@ func withParts(v variables, own *algorithm, several bool, parts ...string) varia
 	return v
 }
 
-// allowanceSource returns how far ahead of TIME a rule of n limits may have counted, in Lua; see [window.Allowance].
-func allowanceSource(n int) string {
-	windows := strconv.Itoa(window.MaxAhead * window.AheadPart)
+// allowedLeadSource returns how far ahead of TIME a rule of n limits may have counted, in Lua; see [window.AllowedLead].
+func allowedLeadSource(n int) string {
+	windows := strconv.Itoa(window.MaxLead * window.LeadPart)
 	for i := range n {
 		windows += ", window" + strconv.Itoa(i+1)
 	}
-	return fmt.Sprintf("math.min(%s) / %d", windows, window.AheadPart)
+	return fmt.Sprintf("math.min(%s) / %d", windows, window.LeadPart)
 }
 
 // compact returns a script without comments, indentation and empty lines. No text in the script may hold "--".

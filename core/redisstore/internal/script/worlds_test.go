@@ -49,13 +49,13 @@ type world struct {
 // newSmallWorld returns a world under limits of some units in some ticks. The clock steps by ticks, and if it is fine
 // back by as much as is let pass too.
 func newSmallWorld(t *testing.T, rdb *redis.Client, fine bool, limits ...statespace.Limit) *world {
-	w := &world{T: t, rdb: rdb, period: 1, grid: 50 * time.Millisecond, rule: statespace.Rule{Allowance: math.MaxInt64}}
+	w := &world{T: t, rdb: rdb, period: 1, grid: 50 * time.Millisecond, rule: statespace.Rule{AllowedLead: math.MaxInt64}}
 	var all []core.Limit
 	tick := int64(600_000) // a slot of a window of n ticks is of n*40 ms
 	for i, l := range limits {
 		l.W *= tick
 		w.rule.Limits = append(w.rule.Limits, l)
-		w.rule.Allowance = min(w.rule.Allowance, l.W/8)
+		w.rule.AllowedLead = min(w.rule.AllowedLead, l.W/8)
 		all = append(all, core.Per(l.N, time.Duration(l.W)*time.Microsecond).Using(l.Algorithm).Named(strconv.Itoa(i)))
 		switch l.Algorithm {
 		case core.SlidingCounter:
@@ -68,7 +68,7 @@ func newSmallWorld(t *testing.T, rdb *redis.Client, fine bool, limits ...statesp
 	}
 	w.ticks = []int64{tick, -tick}
 	if fine {
-		w.ticks = append(w.ticks, -w.rule.Allowance)
+		w.ticks = append(w.ticks, -w.rule.AllowedLead)
 	}
 	w.ledger = bind(t, rdb, all...)
 	if i := slices.IndexFunc(all, func(l core.Limit) bool { return l.Algorithm == core.Bucket }); i >= 0 {
@@ -76,9 +76,9 @@ func newSmallWorld(t *testing.T, rdb *redis.Client, fine bool, limits ...statesp
 		o.rule.Limits, all = slices.Clone(w.rule.Limits), slices.Clone(all)
 		o.rule.Limits[i].N, all[i].Requests = w.rule.Limits[i].N+1, all[i].Requests+1
 		o.rule.Limits[i].W, all[i].Window = w.rule.Limits[i].W*3/2, all[i].Window*3/2
-		o.rule.Allowance = math.MaxInt64
+		o.rule.AllowedLead = math.MaxInt64
 		for _, l := range o.rule.Limits {
-			o.rule.Allowance = min(o.rule.Allowance, l.W/8)
+			o.rule.AllowedLead = min(o.rule.AllowedLead, l.W/8)
 		}
 		o.ledger = w.ledger.with(all, 0)
 		w.other = &o
@@ -353,7 +353,7 @@ func (w *world) key(h history) string {
 		age := 2*l.W + l.W/2
 		past, most := slices.Clone(h.client[i]), (h.most()+1)*2*l.W // more free time is not asked for
 		if len(past) > 0 {
-			past[0].Free = min(past[0].Free, most)
+			past[0].Elapsed = min(past[0].Elapsed, most)
 		}
 		key = statespace.Client{past}.AppendKey(key, h.now, age)
 		k := h.keys[i]

@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// TestCoarsen holds a log that is coarsened now and then against one that is not:
+// TestCompact holds a log that is coarsened now and then against one that is not:
 // it counts as much or more at any time, never less, and its ring is shorter.
-func TestCoarsen(t *testing.T) {
+func TestCompact(t *testing.T) {
 	for seed := range uint64(100) {
 		rng := rand.New(rand.NewPCG(seed, 5))
 		limit := Limit{N: 1 << 30, W: 100_000}
@@ -28,7 +28,7 @@ func TestCoarsen(t *testing.T) {
 				l.Push(stamp, cost)
 			}
 			if words := log.Words(); words > 300 || rng.IntN(500) == 0 {
-				if log.Coarsen() {
+				if log.Compact() {
 					coarsened++
 					if log.Words() > words*7/8 {
 						t.Fatalf("seed %d: %d words became %d", seed, words, log.Words())
@@ -56,14 +56,14 @@ func TestCoarsen(t *testing.T) {
 // TestCoarsenFewEntries: a ring of few entries would hardly become shorter.
 func TestCoarsenFewEntries(t *testing.T) {
 	var log Log
-	for i := range int64(leastCoarsened - 1) {
+	for i := range int64(minCompacted - 1) {
 		log.Push(i, 1)
 	}
-	if before := log; log.Coarsen() || log != before {
+	if before := log; log.Compact() || log != before {
 		t.Errorf("a log of %d entries became %+v", log.entries, log)
 	}
-	if log.Push(leastCoarsened, 1); !log.Coarsen() {
-		t.Errorf("a log of %d entries is not coarsened", leastCoarsened)
+	if log.Push(minCompacted, 1); !log.Compact() {
+		t.Errorf("a log of %d entries is not coarsened", minCompacted)
 	}
 }
 
@@ -76,10 +76,10 @@ func TestCoarsenEvenly(t *testing.T) {
 			log.Push(i, cost)
 		}
 		copied := log
-		if copied.Coarsen(); copied.entries != want {
+		if copied.Compact(); copied.entries != want {
 			t.Errorf("of 64 entries of %d units %d are left, want %d", cost, copied.entries, want)
 		}
-		if n := testing.AllocsPerRun(10, func() { copied = log; copied.Coarsen() }); n != 1 {
+		if n := testing.AllocsPerRun(10, func() { copied = log; copied.Compact() }); n != 1 {
 			t.Errorf("%v allocations, want a ring", n)
 		}
 	}

@@ -8,19 +8,19 @@ import (
 	"github.com/sashlimit/sash/core"
 )
 
-// TestPastWords: what is counted in a Past, and a request, need a ring or none.
-func TestPastWords(t *testing.T) {
-	some := Past{Older: 1}
+// TestEvictedWords: what is counted in an EvictedCount, and a request, need a ring or none.
+func TestEvictedWords(t *testing.T) {
+	some := EvictedCount{Older: 1}
 	for _, c := range []struct {
-		past Past
+		past EvictedCount
 		kind core.Algorithm
 		cost int64
 		want int
 	}{
-		{Past{}, core.SlidingLog, 1, 0},
-		{Past{}, core.SlidingLog, 2, 11}, {some, core.SlidingLog, 1, 11}, // five pairs and a word
-		{Past{}, core.CoarseLog, 2, 0}, {some, core.CoarseLog, 1, 61},
-		{Past{}, core.SlidingCounter, 2, 0}, {some, core.SlidingCounter, 2, 0}, {some, core.Bucket, 2, 0},
+		{EvictedCount{}, core.SlidingLog, 1, 0},
+		{EvictedCount{}, core.SlidingLog, 2, 11}, {some, core.SlidingLog, 1, 11}, // five pairs and a word
+		{EvictedCount{}, core.CoarseLog, 2, 0}, {some, core.CoarseLog, 1, 61},
+		{EvictedCount{}, core.SlidingCounter, 2, 0}, {some, core.SlidingCounter, 2, 0}, {some, core.Bucket, 2, 0},
 	} {
 		if got := c.past.Words(c.kind, c.cost); got != c.want {
 			t.Errorf("%+v of a %v, cost %d: %d words, want %d", c.past, c.kind, c.cost, got, c.want)
@@ -28,32 +28,32 @@ func TestPastWords(t *testing.T) {
 	}
 }
 
-// TestPastDecide: units of an epoch count until they leave if they were counted at its end.
-func TestPastDecide(t *testing.T) {
+// TestEvictedDecide: units of an epoch count until they leave if they were counted at its end.
+func TestEvictedDecide(t *testing.T) {
 	const w, now = 1000, 5_000_600 // the epoch before ended at 4_999_999, or at 3_999_999 where epochs are of two windows
 	log, counter := Limit{N: 10, W: w}, Limit{N: 10, W: w, Algorithm: core.SlidingCounter}
 	slots := Limit{N: 10, W: 900, Algorithm: core.CoarseLog} // of 15; epochs of 1003 end at 4_999_954 and at 5_000_957
 	for name, c := range map[string]struct {
 		bound Bound
-		past  Past
+		past  EvictedCount
 		cost  int64
 		want  Verdict
 	}{
-		"nothing":           {Bound{log, w}, Past{}, 1, Verdict{true, 9, w, 0}},
-		"older":             {Bound{log, w}, Past{Older: 2}, 1, Verdict{true, 7, 399, 0}},
-		"newer":             {Bound{log, w}, Past{Newer: 2}, 1, Verdict{true, 7, 1399, 0}},
-		"older leave first": {Bound{log, w}, Past{Older: 3, Newer: 7}, 3, Verdict{false, 0, 399, 399}},
-		"newer must leave":  {Bound{log, w}, Past{Older: 3, Newer: 7}, 4, Verdict{false, 0, 399, 1399}},
-		"one must leave":    {Bound{log, w}, Past{Older: 2, Newer: 6}, 3, Verdict{false, 2, 399, 399}},
-		"one older":         {Bound{log, w}, Past{Older: 1}, 1, Verdict{true, 8, 399, 0}},
-		"no slots":          {Bound{slots, 1003}, Past{}, 1, Verdict{true, 9, 909, 0}},
-		"an older slot":     {Bound{slots, 1003}, Past{Older: 1}, 1, Verdict{true, 8, 264, 0}},
-		"a newer slot":      {Bound{slots, 1003}, Past{Newer: 10}, 1, Verdict{false, 0, 1269, 1269}},
-		"an older counter":  {Bound{counter, w}, Past{Older: 4}, 1, Verdict{true, 8, 400, 0}},
-		"a counter":         {Bound{counter, 2 * w}, Past{Newer: 2}, 1, Verdict{true, 7, 400, 0}},
-		"above the limit":   {Bound{counter, 2 * w}, Past{Newer: 2}, 11, Verdict{false, 8, 400, Never}},
-		"a full window":     {Bound{counter, w}, Past{Newer: 10}, 1, Verdict{false, 0, 400, 401}},
-		"a full counter":    {Bound{counter, 2 * w}, Past{Newer: 10}, 1, Verdict{false, 0, 400, 2400}},
+		"nothing":           {Bound{log, w}, EvictedCount{}, 1, Verdict{true, 9, w, 0}},
+		"older":             {Bound{log, w}, EvictedCount{Older: 2}, 1, Verdict{true, 7, 399, 0}},
+		"newer":             {Bound{log, w}, EvictedCount{Newer: 2}, 1, Verdict{true, 7, 1399, 0}},
+		"older leave first": {Bound{log, w}, EvictedCount{Older: 3, Newer: 7}, 3, Verdict{false, 0, 399, 399}},
+		"newer must leave":  {Bound{log, w}, EvictedCount{Older: 3, Newer: 7}, 4, Verdict{false, 0, 399, 1399}},
+		"one must leave":    {Bound{log, w}, EvictedCount{Older: 2, Newer: 6}, 3, Verdict{false, 2, 399, 399}},
+		"one older":         {Bound{log, w}, EvictedCount{Older: 1}, 1, Verdict{true, 8, 399, 0}},
+		"no slots":          {Bound{slots, 1003}, EvictedCount{}, 1, Verdict{true, 9, 909, 0}},
+		"an older slot":     {Bound{slots, 1003}, EvictedCount{Older: 1}, 1, Verdict{true, 8, 264, 0}},
+		"a newer slot":      {Bound{slots, 1003}, EvictedCount{Newer: 10}, 1, Verdict{false, 0, 1269, 1269}},
+		"an older counter":  {Bound{counter, w}, EvictedCount{Older: 4}, 1, Verdict{true, 8, 400, 0}},
+		"a counter":         {Bound{counter, 2 * w}, EvictedCount{Newer: 2}, 1, Verdict{true, 7, 400, 0}},
+		"above the limit":   {Bound{counter, 2 * w}, EvictedCount{Newer: 2}, 11, Verdict{false, 8, 400, Never}},
+		"a full window":     {Bound{counter, w}, EvictedCount{Newer: 10}, 1, Verdict{false, 0, 400, 401}},
+		"a full counter":    {Bound{counter, 2 * w}, EvictedCount{Newer: 10}, 1, Verdict{false, 0, 400, 2400}},
 	} {
 		if got := c.past.Decide(&c.bound, now, c.cost); got != c.want {
 			t.Errorf("%s: %+v, want %+v", name, got, c.want)
@@ -61,18 +61,18 @@ func TestPastDecide(t *testing.T) {
 	}
 }
 
-// TestPastLeaves: older units count until they are a window old, if they were counted at the end of their epoch.
-func TestPastLeaves(t *testing.T) {
+// TestEvictedLeaves: older units count until they are a window old, if they were counted at the end of their epoch.
+func TestEvictedLeaves(t *testing.T) {
 	for kind, leave := range map[core.Algorithm]int64{
 		core.SlidingLog: 4_999_999 + 1000, core.CoarseLog: 5_000_005 + 1000, // slots of 17
 	} {
 		b := &Bound{Limit{N: 10, W: 1000, Algorithm: kind}, 2000}
 		for now, want := range map[int64]int64{leave - 1: 7, leave: 9} {
-			if got := (Past{Older: 2}).Decide(b, now, 1).Remaining; got != want {
+			if got := (EvictedCount{Older: 2}).Decide(b, now, 1).Remaining; got != want {
 				t.Errorf("%v: %d remain at %d, want %d", kind, got, now, want)
 			}
 			var c Count
-			if c.Restore(b, Past{Older: 2}, leave-500); c.Spent(b.Limit, now) != (now == leave) {
+			if c.Restore(b, EvictedCount{Older: 2}, leave-500); c.IsEmpty(b.Limit, now) != (now == leave) {
 				t.Errorf("%v: restored, and spent at %d: %v", kind, now, now != leave)
 			}
 		}
@@ -90,9 +90,9 @@ func TestEpoch(t *testing.T) {
 	}
 }
 
-// TestPastIsLate: a refusal by a Past alone tells a time that is not too soon, and too late by a window at most: of a
+// TestEvictedIsLate: a refusal by an EvictedCount alone tells a time that is not too soon, and too late by a window at most: of a
 // CoarseLog by sixty slots, whose length is rounded up. So none waits longer than two windows and a slot.
-func TestPastIsLate(t *testing.T) {
+func TestEvictedIsLate(t *testing.T) {
 	for kind, most := range map[core.Algorithm]int64{
 		core.SlidingLog: 9990, core.CoarseLog: 60 * 167, core.SlidingCounter: 0, core.Bucket: 9990,
 	} {
@@ -103,10 +103,10 @@ func TestPastIsLate(t *testing.T) {
 			for now := at; now < at+l.Epoch(); now += 173 {
 				var c Count
 				c.Add(l, at, l.N)
-				var p Past
+				var p EvictedCount
 				p.Add(b, at, l.N)
 				if b.Number(now) > b.Number(at) {
-					p = Past{Older: p.Newer}
+					p = EvictedCount{Older: p.Newer}
 				}
 				want, got := c.Decide(l, now, now, l.N), p.Decide(b, now, l.N)
 				if got.RetryAfter < want.RetryAfter || !want.Admitted && got.ResetAfter < want.ResetAfter {
@@ -127,7 +127,7 @@ func TestPastIsLate(t *testing.T) {
 func TestRestoredCounter(t *testing.T) {
 	b := &Bound{Limit{N: maxCount, W: 1000, Algorithm: core.SlidingCounter}, 1000}
 	var c Count
-	c.Restore(b, Past{Older: 5000}, 5_000_999)
+	c.Restore(b, EvictedCount{Older: 5000}, 5_000_999)
 	if got := c.Units(b.Limit, 5_000_999); got != 5 {
 		t.Errorf("%d units count in the last microsecond, want 5", got)
 	}
