@@ -342,8 +342,7 @@ func TestBucketEvicted(t *testing.T) {
 	}
 }
 
-// TestBucketEvictedDecides: an EvictedCount says to the microsecond when it will let a request pass, and when it is empty, debts
-// included.
+// TestBucketEvictedDecides: the RetryAfter and ResetAfter of an EvictedCount are exact to the microsecond, for debts too.
 func TestBucketEvictedDecides(t *testing.T) {
 	refused := 0
 	for seed := range uint64(2000) {

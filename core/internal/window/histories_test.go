@@ -82,8 +82,8 @@ func (w *world) random(s counted, rng *rand.Rand, any bool) (counted, error) {
 	return w.ask(s, cost, verb)
 }
 
-// checkEvicted holds the EvictedCount of a Count, by epochs of some length, against the units that count: each is in the epoch of
-// its time, of its slot, or of its fixed window.
+// checkEvicted compares the EvictedCount of a Count, by epochs of a span, with the units that count: each is in the
+// epoch of its time, of its slot, or of its fixed window.
 func (w *world) checkEvicted(t *testing.T, s counted, span int64) {
 	t.Helper()
 	if w.Algorithm == core.Bucket { // TestBucketEvicted
@@ -112,6 +112,6 @@ func (w *world) checkEvicted(t *testing.T, s counted, span int64) {
 	var alone EvictedCount // a client of both has no units twice
 	one.Add(w.Limit, now, 3)
 	if alone.Add(b, now, 3); alone != one.Summarize(b, now) {
-		t.Fatalf("%v at %d, epochs of %d: %+v in a Count, %+v in an EvictedCount", w.Limit, now, span, one.Summarize(b, now), alone)
+		t.Fatalf("%v at %d, epochs of %d: %+v of a Count, %+v added", w.Limit, now, span, one.Summarize(b, now), alone)
 	}
 }
