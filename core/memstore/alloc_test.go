@@ -52,7 +52,7 @@ func mallocs(calls int, f func()) uint64 {
 }
 
 // TestNoAllocations: a decision on a client who is known allocates nothing,
-// nor does one that turns a newcomer away.
+// nor does one that turns a new key away.
 func TestNoAllocations(t *testing.T) {
 	const calls, noise = 2000, 10 // the runtime's own
 	for _, a := range algorithms {
@@ -84,18 +84,18 @@ func TestNoAllocations(t *testing.T) {
 		for range 10 {
 			exhaust(l, c, small)
 		}
-		newcomers := make([]string, 2*calls)
-		for i := range newcomers {
-			newcomers[i] = key("newcomer ", i)
+		newKeys := make([]string, 2*calls)
+		for i := range newKeys {
+			newKeys[i] = key("new key ", i)
 		}
 		i, refused := 0, 0
 		if n := mallocs(calls, func() {
-			if !l.Allow(ctx, newcomers[i]).Allowed {
+			if !l.Allow(ctx, newKeys[i]).Allowed {
 				refused++
 			}
 			i++
 		}); n > noise || refused < calls/10 {
-			t.Errorf("%v: %d allocations for %d newcomers of whom %d were refused", a, n, calls, refused)
+			t.Errorf("%v: %d allocations for %d newKeys of whom %d were refused", a, n, calls, refused)
 		}
 	}
 }

@@ -1,28 +1,28 @@
 package memstore
 
-// charge counts cost at every limit, and reports whether there is memory for all
-// of it. A client without a slot gets one, with the past that the sketch says.
-func (c *ledger) charge(sh *shard, r *request, all []held) bool {
+// charge counts cost at every limit, and reports whether there is memory for it. A
+// client without a slot gets one, with the units that the sketch estimates.
+func (c *ledger) charge(sh *shard, r *request, all []clientState) bool {
 	if c.chargeInPlace(r, all) {
 		return true
 	}
-	var lacks need
+	var lack need
 	for i := range all {
 		if all[i].slot == nil {
-			lacks.slots++
+			lack.slots++
 		}
 		if ring, growth := all[i].growth(&c.limits[i].bound, r); ring+growth <= c.store.largeRing {
-			lacks.rings += growth
+			lack.rings += growth
 		}
 	}
-	if lacks != (need{}) {
-		if !sh.grow(lacks) {
-			if strange(all) && sh.floodedBy(c, r) {
+	if lack != (need{}) {
+		if !sh.grow(lack) {
+			if isNewKey(all) && sh.isFlooded(c, r) {
 				sh.events.sketchOnly++
-				c.remember(sh, r, all)
+				c.record(sh, r, all)
 				return true
 			}
-			if !sh.makeRoom(c, r, lacks) {
+			if !sh.makeRoom(c, r, lack) {
 				sh.events.full++
 				return false
 			}
@@ -39,9 +39,9 @@ func (c *ledger) charge(sh *shard, r *request, all []held) bool {
 	return true
 }
 
-// chargeInPlace counts cost if that takes no memory at any limit, and reports whether
-// it has.
-func (c *ledger) chargeInPlace(r *request, all []held) bool {
+// chargeInPlace counts cost if no limit needs memory for it, and reports whether it
+// did.
+func (c *ledger) chargeInPlace(r *request, all []clientState) bool {
 	for i := range all {
 		if all[i].slot == nil || all[i].slot.count.Prepare(c.limits[i].bound.Limit, r.now, r.cost) > 0 {
 			return false
@@ -53,37 +53,37 @@ func (c *ledger) chargeInPlace(r *request, all []held) bool {
 	return true
 }
 
-// remember counts cost in the sketch alone.
-func (c *ledger) remember(sh *shard, r *request, all []held) {
+// record counts cost in the sketch alone.
+func (c *ledger) record(sh *shard, r *request, all []clientState) {
 	for i := range all {
-		l, p := &c.limits[i], all[i].past.EvictedCount
+		l, p := &c.limits[i], all[i].estimate.EvictedCount
 		p.Add(&l.bound.Bound, r.now, r.cost)
-		sh.remember(&l.bound, r.hash, l.ident, p, r.now)
+		sh.record(&l.bound, r.hash, l.ident, p, r.now)
 	}
 }
 
-// strange reports whether the shard knows a client under no limit.
-func strange(all []held) bool {
+// isNewKey reports whether the shard has neither a slot nor an entry for a client.
+func isNewKey(all []clientState) bool {
 	for i := range all {
-		if all[i].slot != nil || all[i].past.known {
+		if all[i].slot != nil || all[i].estimate.found {
 			return false
 		}
 	}
 	return true
 }
 
-// charge counts cost at one limit, for which there is a slot. Short rings have
-// the memory to grow, too. A long one takes what is free; if that is not
-// enough, its entries are merged.
-func (l *limit) charge(sh *shard, r *request, known *held) {
-	ring, growth := known.growth(&l.bound, r)
-	s := known.slot
+// charge counts cost at one limit. There is memory for the slot, and for a short
+// ring to grow. A long ring takes free memory; if that is not enough, its entries
+// are merged.
+func (l *limit) charge(sh *shard, r *request, client *clientState) {
+	ring, growth := client.growth(&l.bound, r)
+	s := client.slot
 	if s == nil {
 		s = sh.insert(r.hash, l.ident, l.number)
 		sh.due += sweepDue/sweepSlots - 1 // tick counts the rest
-		if !known.past.IsZero() {
-			s.mark(hides)
-			s.count.Restore(&l.bound.Bound, known.past.EvictedCount, r.now)
+		if !client.estimate.IsZero() {
+			s.mark(overrides)
+			s.count.Restore(&l.bound.Bound, client.estimate.EvictedCount, r.now)
 		}
 	} else if ring+growth > sh.store.largeRing && growth > 0 && !sh.resizeRing(ring, ring+growth) {
 		s.count.Compact(l.bound.Limit)
@@ -96,15 +96,15 @@ func (l *limit) charge(sh *shard, r *request, known *held) {
 	}
 }
 
-// growth drops from the count of a client what has expired. It returns what the ring
-// takes, and bounds what it must take more for a charge.
-func (k *held) growth(b *bound, r *request) (ring, growth int64) {
+// growth drops expired units of a client. It returns the bytes of the ring, and an
+// upper bound of the bytes that it needs more for a charge.
+func (client *clientState) growth(b *bound, r *request) (ring, growth int64) {
 	var words int
-	if k.slot == nil {
-		words = k.past.Words(b.Algorithm, r.cost)
+	if client.slot == nil {
+		words = client.estimate.Words(b.Algorithm, r.cost)
 	} else {
-		ring = ringBytes(&k.slot.count)
-		words = k.slot.count.Prepare(b.Limit, r.now, r.cost)
+		ring = ringBytes(&client.slot.count)
+		words = client.slot.count.Prepare(b.Limit, r.now, r.cost)
 	}
 	if words == 0 {
 		return ring, 0

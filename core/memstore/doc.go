@@ -13,16 +13,16 @@
 //
 // # A full store
 //
-// What is evicted goes on counting: no client is ever admitted above its limit,
+// Evicted units go on counting: no client is ever admitted above its limit,
 // however full the store. A full store evicts the clients that have used the
-// least of their limits and keeps of each some bits in a sketch, with which the
-// client begins when it is back. What that costs is precision, in one direction:
-// a client that was evicted, or that meets others in the sketch, may be refused
-// early, and its RetryAfter and ResetAfter may be too long by up to a window, never
-// too short. So RetryAfter is up to two windows, and of a CoarseLog a slot more.
-// Its Usage is the upper bound that such a client is decided by. Of a Bucket it may be a
-// thousandth too much, nothing is given back, and what is owed for longer than two windows may
-// be forgotten, or where a limiter with another window asks.
+// least of their limits, and keeps an estimate of each in a sketch. The client
+// begins with this estimate when it is back. The cost is precision, in one
+// direction: a client that was evicted, or that shares an entry of the sketch,
+// may be refused early. Its RetryAfter and ResetAfter may be too long by up to a
+// window, never too short: RetryAfter is up to two windows, and with a CoarseLog a
+// slot more. Its Usage is this upper bound. With a Bucket the bound may be a
+// thousandth too high, and Return gives nothing back. A debt of more than two
+// windows may be discarded, as may any debt if a limiter with another window asks.
 // A store that is not full is exact.
 //
 // # Inside
@@ -45,5 +45,5 @@
 // A slot is one client under one limit, in 56 bytes. A slot of a log with more
 // than two entries has a ring of stamps. A bucket of the sketch is 64 bytes: 8
 // entries of 16 bits of a hash and the client's units in the newest epoch and the
-// one before, and what all other clients of the bucket have at most.
+// one before, and an upper bound for all other clients of the bucket.
 package memstore

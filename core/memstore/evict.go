@@ -2,27 +2,27 @@ package memstore
 
 import "github.com/sashlimit/sash/core/internal/window"
 
-// What is evicted goes on counting. When a shard has no memory for another slot
-// it looks at sampleSize slots, evicts the slot that has used the smallest part of
-// its limit, and writes into its sketch what the slot has counted. When
-// the evicted client is back, it begins with what the sketch says. So any slot
-// may be evicted, and no client is ever admitted above its limit.
+// Evicted units go on counting. When a shard has no memory for another slot it
+// looks at sampleSize slots, evicts the slot that has used the smallest part of
+// its limit, and records the slot's units in its sketch. When the evicted client
+// is back, it begins with the estimate of the sketch. So any slot may be evicted,
+// and no client is ever admitted above its limit.
 //
-// Where most requests are of clients that the shard does not know, the first of a
-// client evicts no other: it is counted in the sketch alone, and the client gets a
-// slot with its second. So a flood of names that come once leaves the slots to
-// others, and costs less.
+// In a flood, where most requests have keys that are new to the shard, the first
+// request of a client evicts no other: it is counted in the sketch alone, and the
+// second gets a slot. So a flood of keys that come once leaves the slots to other
+// clients, and costs less.
 //
-// Where one eviction does not make room, those that follow look at followingSize slots:
-// up to half a chunk of slots must go before there are bytes for a ring, and no decision
-// is to take long.
+// If one eviction does not make room, the following ones look at followingSize slots:
+// up to half a chunk of slots must go before there are bytes for a ring, and no
+// decision may take long.
 const (
 	sampleSize    = 16
 	followingSize = 4
 )
 
-// makeRoom makes room for a request by c. It evicts other clients until there is
-// room, and reports false if it has evicted all of them in vain.
+// makeRoom evicts clients other than the request's until there is memory. It reports
+// false if all evictions do not free enough.
 func (sh *shard) makeRoom(c *ledger, r *request, n need) bool {
 	for sample := sampleSize; !sh.grow(n); sample = followingSize {
 		if sh.release(0) {
@@ -37,19 +37,19 @@ func (sh *shard) makeRoom(c *ledger, r *request, n need) bool {
 	return true
 }
 
-// floodedBy reports whether a client that the shard does not know is one of a
-// flood, for which no slot that still counts something is to be evicted.
-func (sh *shard) floodedBy(c *ledger, r *request) bool {
-	sh.strangers++
-	if sh.recent < flood {
+// isFlooded reports whether a new key belongs to a flood, for which no slot that
+// counts something is evicted. It counts the new key.
+func (sh *shard) isFlooded(c *ledger, r *request) bool {
+	sh.newKeys++
+	if sh.recentNewKeys < floodThreshold {
 		return false
 	}
 	i := sh.leastUsed(c, r.hash, r.now, sampleSize)
 	return i >= 0 && !sh.slot(i).count.IsEmpty(sh.store.rules.of(sh.slot(i)).Limit, r.now)
 }
 
-// makeRoomForRules takes n bytes of the common half, for which it evicts clients
-// of shards that have borrowed from it.
+// makeRoomForRules takes n bytes of the common half. For them it evicts clients of
+// shards that have borrowed from it.
 func (s *Store) makeRoomForRules(n int64) bool {
 	got := s.borrow(n)
 	for i := 0; i < len(s.shards) && !got; i++ {
@@ -78,20 +78,20 @@ func (sh *shard) longest() (best int) {
 	return best
 }
 
-// leastUsed returns the slot to evict, or -1 if all are of the client that
-// decides by c. Room for rules is made for no client: c is nil then. It looks at
-// so many slots in a row, and next time begins with the second of them: so
-// that nearly all are in the cache already.
+// leastUsed returns the slot to evict, or -1 if all slots are of the request's
+// client. For rules there is no client, and c is nil. It looks at sample slots in a
+// row, and the next call begins with the second of them, so that nearly all are in
+// the processor's cache.
 func (sh *shard) leastUsed(c *ledger, h hash, now int64, sample int) int {
-	if sh.next++; sh.next >= sh.n {
-		sh.next = 0
+	if sh.evictNext++; sh.evictNext >= sh.n {
+		sh.evictNext = 0
 	}
 	best, least := -1, float32(0)
 	for i := range sh.n {
 		if i >= sample && best >= 0 {
 			break
 		}
-		if i += sh.next; i >= sh.n {
+		if i += sh.evictNext; i >= sh.n {
 			i -= sh.n
 		}
 		s := sh.slot(i)
@@ -105,13 +105,13 @@ func (sh *shard) leastUsed(c *ledger, h hash, now int64, sample int) int {
 	return best
 }
 
-// used returns about which part of its limit a slot has used: less than 0 if
-// nothing of it is left. What a Reset has made counts as used up, or the Reset
-// would soon be undone.
+// used returns about the part of its limit that a slot has used, or less than 0 if
+// nothing counts. A slot that a Reset made counts as used up: its eviction would undo
+// the Reset.
 func (sh *shard) used(s *slot, now int64) float32 {
 	b := sh.store.rules.of(s)
 	switch {
-	case s.is(forgiven):
+	case s.is(wasReset):
 		return 1
 	case s.count.IsEmpty(b.Limit, now):
 		return -1
@@ -119,21 +119,21 @@ func (sh *shard) used(s *slot, now int64) float32 {
 	return float32(s.count.Units(b.Limit, now)) / float32(b.N)
 }
 
-// evict forgets slot i, after it has written into the sketch what it has counted.
+// evict removes slot i, and records its units in the sketch.
 func (sh *shard) evict(i int, now int64) {
 	at := sh.slot(i)
 	b := sh.store.rules.of(at)
-	if past := at.count.Summarize(&b.Bound, now); !past.IsZero() {
+	if p := at.count.Summarize(&b.Bound, now); !p.IsZero() {
 		sh.events.evictions++
-		sh.remember(b, at.hash, at.ident, past, now)
+		sh.record(b, at.hash, at.ident, p, now)
 	}
 	sh.forget(i)
 }
 
-// remember writes into the sketch what a client has counted, which is not nothing.
-func (sh *shard) remember(b *bound, h hash, ident uint32, p window.EvictedCount, now int64) {
+// record writes the units of a client, which are not zero, into the sketch.
+func (sh *shard) record(b *bound, h hash, ident uint32, p window.EvictedCount, now int64) {
 	if sh.sketch == nil {
 		sh.sketch = newSketch(sh.store.sketchBytes)
 	}
-	sh.sketch.remember(b, h, ident, p, now)
+	sh.sketch.record(b, h, ident, p, now)
 }

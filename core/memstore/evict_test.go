@@ -69,15 +69,15 @@ func TestLeastUsed(t *testing.T) {
 		{"none", nil, -1},
 		{"5 of 1000", []usedSlot{{1, big, 5, 0}, {2, few, 2, 0}, {3, few, 1, 0}}, 0},
 		{"1 of 4", []usedSlot{{1, few, 2, 0}, {2, big, 600, 0}, {3, few, 1, 0}}, 2},
-		{"a part that a Reset has not made", []usedSlot{{1, few, 0, hides | forgiven}, {2, few, 3, 0}}, 1},
-		{"nothing left", []usedSlot{{1, big, 1, 0}, {2, few, 0, hides}, {3, big, 1, 0}}, 1},
+		{"a part that a Reset has not made", []usedSlot{{1, few, 0, overrides | wasReset}, {2, few, 3, 0}}, 1},
+		{"nothing left", []usedSlot{{1, big, 1, 0}, {2, few, 0, overrides}, {3, big, 1, 0}}, 1},
 		{"another's", []usedSlot{{9, few, 0, 0}, {1, few, 4, 0}, {9, big, 0, 0}}, 1},
 		{"the same client's by another rule", []usedSlot{{1, few, 1, 0}, {9, another, 1, 0}}, 1},
 		{"all the client's own", []usedSlot{{9, few, 0, 0}, {9, big, 0, 0}}, -1},
 	} {
 		sh.with(all, c.slots)
 		for next := range len(c.slots) + 1 {
-			sh.next = next
+			sh.evictNext = next
 			if got := sh.leastUsed(own, hash(9), midday, sampleSize); got != c.want {
 				t.Errorf("%s, from slot %d: got %d, want %d", c.what, next, got, c.want)
 			}
@@ -92,15 +92,15 @@ func TestNearlyOver(t *testing.T) {
 	sh.with(c, []usedSlot{{1, 0, 0, 0}, {2, 0, 0, 0}})
 	sh.slot(0).count.Add(c.limits[0].bound.Limit, midday-1, 1)
 	for next := range 2 {
-		sh.next = next
+		sh.evictNext = next
 		if got := sh.leastUsed(c, hash(9), midday+1, sampleSize); got != 1 {
 			t.Errorf("from slot %d: got %d, want 1", next, got)
 		}
 	}
 }
 
-// TestHeldAgainstTheLastLimit: a slot that two limits share stands for the one by which it was asked last.
-func TestHeldAgainstTheLastLimit(t *testing.T) {
+// TestSlotHasTheLatestBound: a slot that two limits share has the bound of the latest request.
+func TestSlotHasTheLatestBound(t *testing.T) {
 	s, ten := standing(t, bytesPerShard, core.PerDay(10).Named("day").Using(core.SlidingCounter))
 	few := bind(t, s, core.PerDay(3).Named("day").Using(core.SlidingCounter))
 	for i, c := range []*ledger{ten, few, ten, ten, few} {
@@ -108,7 +108,7 @@ func TestHeldAgainstTheLastLimit(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := s.shards[0].slot(0).number(); got != c.limits[0].number {
-			t.Errorf("question %d: held against bound %d, want %d", i, got, c.limits[0].number)
+			t.Errorf("question %d: bound %d, want %d", i, got, c.limits[0].number)
 		}
 	}
 }
@@ -118,7 +118,7 @@ func TestRingsToTheByte(t *testing.T) {
 	s, c := standing(t, bytesPerShard, core.PerDay(1000))
 	l, r := &c.limits[0], &request{hash: s.hash("k"), now: midday, cost: 1}
 	for range 300 {
-		k := held{slot: s.shards[0].find(r.hash, l.ident)}
+		k := clientState{slot: s.shards[0].find(r.hash, l.ident)}
 		ring, growth := k.growth(&l.bound, r)
 		if growth > 0 && k.slot != nil {
 			if want := ringBound(k.slot.count.Prepare(l.bound.Limit, midday, 1)); ring+growth != want {
@@ -144,7 +144,7 @@ func TestRoomOfAChunk(t *testing.T) {
 	if !sh.makeRoom(c, r, need{rings: layoutOf(chunkSlots).bytes()}) || sh.n != fill-chunkSlots {
 		t.Errorf("%d clients went, want those of a chunk, %d", fill-sh.n, chunkSlots)
 	}
-	sh.remember(&c.limits[0].bound, r.hash, 0, window.EvictedCount{Newer: 10}, midday)
+	sh.record(&c.limits[0].bound, r.hash, 0, window.EvictedCount{Newer: 10}, midday)
 	sh.reserve(s.common.Load() - max(0, sh.own-s.share) + max(0, s.share-sh.own)) // all that is left
 	sh.forget(sh.n - 1)
 	before := sh.events.evictions
@@ -182,7 +182,7 @@ func TestRulesTakeFromALongLog(t *testing.T) {
 func TestResetWithoutRoom(t *testing.T) {
 	s, c := standing(t, bytesPerShard, core.PerDay(10))
 	sh := &s.shards[0]
-	sh.remember(&c.limits[0].bound, s.hash("k"), c.limits[0].ident, window.EvictedCount{Newer: 10}, midday)
+	sh.record(&c.limits[0].bound, s.hash("k"), c.limits[0].ident, window.EvictedCount{Newer: 10}, midday)
 	share, common := s.share, s.common.Load()
 	s.share = 0
 	s.common.Store(0)
@@ -258,7 +258,7 @@ func TestLeastUsedOfASample(t *testing.T) {
 			t.Errorf("got slot %d, want %d", got, want)
 		}
 	}
-	sh.next, sh.n = 0, 0
+	sh.evictNext, sh.n = 0, 0
 	sh.index = make([]uint32, len(sh.index))
 	for i := range mine { // slots of one client under one limit, which only this test makes
 		*sh.slot(i) = slot{hash: hash(mine[i].client), ident: c.limits[0].ident, bound: c.limits[0].number}
@@ -269,29 +269,29 @@ func TestLeastUsedOfASample(t *testing.T) {
 	}
 }
 
-// TestFlooded: a shard is flooded when most of its last decisions were for strangers, as long as all slots count
+// TestFlooded: a shard is flooded when most of its last decisions were for new keys, as long as all slots count
 // something.
 func TestFlooded(t *testing.T) {
 	s, c := standing(t, bytesPerShard, core.PerDay(10).Using(core.SlidingCounter))
 	sh, r := &s.shards[0], &request{hash: hash(100), now: midday}
 	for _, of := range []struct {
-		strangers uint8 // of eight decisions
-		least     uint8 // recent strangers in the long run
-		most      uint8
+		newKeys uint8 // of eight decisions
+		least   uint8 // recent strangers in the long run
+		most    uint8
 	}{{0, 0, 7}, {4, 32, 39}, {8, 64, 71}, {5, 40, 47}, {6, 48, 55}, {0, 0, 7}} {
 		for range 40 {
-			sh.strangers += of.strangers
+			sh.newKeys += of.newKeys
 			for range 8 {
 				sh.tick(midday)
 			}
 		}
-		if sh.recent < of.least || sh.recent > of.most || sh.strangers != 0 {
-			t.Errorf("%d strangers of 8: got %d recent, want %d to %d", of.strangers, sh.recent, of.least, of.most)
+		if sh.recentNewKeys < of.least || sh.recentNewKeys > of.most || sh.newKeys != 0 {
+			t.Errorf("%d new keys of 8: got %d recent, want %d to %d", of.newKeys, sh.recentNewKeys, of.least, of.most)
 		}
 	}
-	for _, k := range []held{{}, {slot: &slot{}}, {past: past{known: true}}} {
-		if got := strange([]held{{}, k}); got != (k == held{}) {
-			t.Errorf("%+v: strange %v", k, got)
+	for _, k := range []clientState{{}, {slot: &slot{}}, {estimate: estimate{found: true}}} {
+		if got := isNewKey([]clientState{{}, k}); got != (k == clientState{}) {
+			t.Errorf("%+v: isNewKey %v", k, got)
 		}
 	}
 	counting := []usedSlot{{1, 0, 1, 0}, {2, 0, 2, 0}, {3, 0, 1, 0}}
@@ -301,20 +301,20 @@ func TestFlooded(t *testing.T) {
 		slots  []usedSlot
 		want   bool
 	}{
-		{"a flood", flood, counting, true},
-		{"nearly a flood", flood - 1, counting, false},
-		{"no slots", flood, nil, false},
-		{"a slot that counts nothing", flood, append(counting, usedSlot{4, 0, 0, 0}), false},
+		{"a flood", floodThreshold, counting, true},
+		{"nearly a flood", floodThreshold - 1, counting, false},
+		{"no slots", floodThreshold, nil, false},
+		{"a slot that counts nothing", floodThreshold, append(counting, usedSlot{4, 0, 0, 0}), false},
 	} {
 		sh.with(c, of.slots)
-		sh.recent, sh.strangers = of.recent, 0
+		sh.recentNewKeys, sh.newKeys = of.recent, 0
 		for range 5 { // from every slot
-			if got := sh.floodedBy(c, r); got != of.want {
+			if got := sh.isFlooded(c, r); got != of.want {
 				t.Errorf("%s: got %v, want %v", of.what, got, of.want)
 			}
 		}
-		if sh.strangers != 5 {
-			t.Errorf("%s: got %d strangers, want 5", of.what, sh.strangers)
+		if sh.newKeys != 5 {
+			t.Errorf("%s: got %d new keys, want 5", of.what, sh.newKeys)
 		}
 	}
 }
@@ -360,13 +360,13 @@ func (sh *shard) fill() int {
 }
 
 // TestSlotsThatAreOver: a slot goes with the last unit that it counts, whatever the sketch says of others; but one that
-// hides what the sketch says of its client stays for as long as that counts.
+// overrides the sketch stays for as long as that counts.
 func TestSlotsThatAreOver(t *testing.T) {
 	s, c := standing(t, bytesPerShard, core.PerHour(10))
 	s.sketchBytes = bucketBytes
 	sh, b := &s.shards[0], &c.limits[0].bound
 	for i := range uint64(bucketEntries + 1) { // the least of all is what the sketch says of anybody
-		sh.remember(b, hash((i+1)<<32), 0, window.EvictedCount{Newer: 5}, midday)
+		sh.record(b, hash((i+1)<<32), 0, window.EvictedCount{Newer: 5}, midday)
 	}
 	const hour = 3_600_000_000
 	for _, of := range []struct {
@@ -378,9 +378,9 @@ func TestSlotsThatAreOver(t *testing.T) {
 		{"one unit in its window", usedSlot{1, 0, 1, 0}, midday + hour - 1, false},
 		{"one unit later", usedSlot{1, 0, 1, 0}, midday + hour, true},
 		{"none", usedSlot{1, 0, 0, 0}, midday, true},
-		{"none, but it hides some", usedSlot{1, 0, 0, hides}, midday, false},
-		{"none, but it hides some of the epoch before", usedSlot{1, 0, 0, hides}, midday + 2*hour - 1, false},
-		{"none, but it hides what is over", usedSlot{1, 0, 0, hides | forgiven}, midday + 2*hour, true},
+		{"none, but it overrides some", usedSlot{1, 0, 0, overrides}, midday, false},
+		{"none, but it overrides some of the epoch before", usedSlot{1, 0, 0, overrides}, midday + 2*hour - 1, false},
+		{"none, but it overrides what is over", usedSlot{1, 0, 0, overrides | wasReset}, midday + 2*hour, true},
 	} {
 		sh.with(c, []usedSlot{of.slot})
 		if got := sh.clean(0, of.at); got != of.removed || sh.n == 0 != of.removed {

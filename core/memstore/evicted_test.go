@@ -39,7 +39,7 @@ func TestFirstRequestInAFlood(t *testing.T) {
 		l := limiter(t, s, core.Per(1000, 50*time.Hour).Using(a))
 		crowd := core.Must(l.Rule("crowd", core.Per(1000, 25*time.Hour)))
 		for i := range 6 * fits(memstore.MinMaxBytes) { // the second half to be a flood
-			crowd.Allow(ctx, key("newcomer ", i))
+			crowd.Allow(ctx, key("new key ", i))
 		}
 		for i := range int64(20) {
 			d := l.Allow(ctx, "k")

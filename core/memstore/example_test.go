@@ -10,7 +10,7 @@ import (
 )
 
 // A store of 64 KiB has slots for some hundred clients. A client that had to make
-// room for others is still at its limit when it comes back, and every newcomer is
+// room for others is still at its limit when it comes back, and every new key is
 // counted.
 func ExampleWithMaxBytes() {
 	limiter := core.Must(core.New(core.Config{
@@ -24,7 +24,7 @@ func ExampleWithMaxBytes() {
 		limiter.Allow(ctx, fmt.Sprint("flood ", i))
 	}
 	fmt.Println(limiter.Allow(ctx, "the first").Allowed)
-	d := limiter.Allow(ctx, "a newcomer")
+	d := limiter.Allow(ctx, "a new key")
 	fmt.Println(d.Allowed, d.Err)
 	// Output:
 	// false

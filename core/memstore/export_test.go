@@ -48,7 +48,7 @@ func (s *Store) Audit() error {
 		}
 		named := 0
 		for _, e := range names {
-			if e != 0 && e != gone {
+			if e != 0 && e != tombstone {
 				named++
 			}
 		}

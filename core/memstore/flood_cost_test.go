@@ -24,24 +24,24 @@ func admitted(l *core.Limiter, name string, n int) (admitted int) {
 	return admitted
 }
 
-// TestNewcomersAfterNames: after a flood of names, one request each, newcomers are counted under the
+// TestNewKeysAfterFlood: after a flood of names, one request each, new keys are counted under the
 // same limit unless it is one that a few requests fill: then nearly all are refused early.
-func TestNewcomersAfterNames(t *testing.T) {
-	const names, newcomers = 156_250, 1562 // of 10 million and 100,000 in 16 MiB
+func TestNewKeysAfterFlood(t *testing.T) {
+	const names, newKeys = 156_250, 1562 // of 10 million and 100,000 in 16 MiB
 	for _, c := range []struct {
 		limit       core.Limit
 		least, most int
 	}{
-		{core.PerHour(1), 0, newcomers / 50}, // about 1 in 100, by the hashes of the run
-		{core.Per(5, 15*time.Minute), 0, newcomers / 50},
-		{core.PerHour(100), newcomers, newcomers},
-		{core.PerDay(1000), newcomers, newcomers},
+		{core.PerHour(1), 0, newKeys / 50}, // about 1 in 100, by the hashes of the run
+		{core.Per(5, 15*time.Minute), 0, newKeys / 50},
+		{core.PerHour(100), newKeys, newKeys},
+		{core.PerDay(1000), newKeys, newKeys},
 	} {
 		s, _ := newStore(floodedBytes)
 		l := limiter(t, s, c.limit)
 		admitted(l, "name ", names)
-		if got := admitted(l, "newcomer ", newcomers); got < c.least || got > c.most {
-			t.Errorf("%v: got %d of %d newcomers counted, want %d to %d", c.limit, got, newcomers, c.least, c.most)
+		if got := admitted(l, "new key ", newKeys); got < c.least || got > c.most {
+			t.Errorf("%v: got %d of %d newKeys counted, want %d to %d", c.limit, got, newKeys, c.least, c.most)
 		}
 	}
 }

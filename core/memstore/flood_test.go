@@ -11,7 +11,7 @@ import (
 
 // TestFloodOfFreshKeys sends ten times as many clients as fit, each with one
 // request. Neither the store's own count nor the heap may pass the bound, no
-// newcomer is turned away, and clients who have used half of their limit are
+// new key is turned away, and clients who have used half of their limit are
 // not forgotten for those that have used a hundredth.
 func TestFloodOfFreshKeys(t *testing.T) {
 	for _, size := range []int{small, large} {
@@ -25,7 +25,7 @@ func TestFloodOfFreshKeys(t *testing.T) {
 			}
 			for i := range 10 * fits(size) {
 				if d := l.Allow(ctx, key("fresh ", i)); !d.Allowed {
-					t.Fatalf("%d, %v: newcomer %d: %+v", size, a, i, d)
+					t.Fatalf("%d, %v: new key %d: %+v", size, a, i, d)
 				}
 				bounded(t, s, int64(size))
 			}

@@ -29,7 +29,7 @@ type limit struct {
 // Immediate implements [core.Immediate].
 func (c *ledger) Immediate() {}
 
-// hasIdent reports whether an ident is one of the rule's.
+// hasIdent reports whether the rule has an ident.
 func (c *ledger) hasIdent(ident uint32) bool {
 	for i := range c.limits {
 		if c.limits[i].ident == ident {
@@ -48,15 +48,15 @@ func (c *ledger) Take(_ context.Context, ask core.Ask) (d core.Decision) {
 		c, r.charge = c.with(ask.Override), ask.Override.Charge
 	}
 	v, binding, counted := c.take(sh, &r, !ask.Peek)
-	// Before the lock is released, which waits until all is written: a copy of d
-	// would have to wait as well.
+	// d is written before the unlock, which waits for all writes: a copy of d would
+	// wait for them a second time.
 	d.Allowed, d.Source = v.Admitted, core.SourceCounted
 	d.Limit = c.limits[binding].Limit
 	d.Remaining = v.Remaining
 	d.ResetAfter = window.Duration(v.ResetAfter)
 	d.RetryAfter = window.Duration(v.RetryAfter)
 	d.At = time.UnixMicro(r.now)
-	// Afterwards, so that a client that is back keeps the room of its log.
+	// A sweep comes last, so that the client's log keeps its memory.
 	sh.tick(r.now)
 	sh.mu.Unlock()
 	if !counted {
@@ -65,15 +65,15 @@ func (c *ledger) Take(_ context.Context, ask core.Ask) (d core.Decision) {
 	return d
 }
 
-// request holds the question of a client, and its time.
+// request is a request of a client, and the time of it.
 type request struct {
 	hash      hash
 	now, cost int64
-	charge    bool // count the cost whatever the limits say
+	charge    bool // the cost is counted whatever the limits say
 }
 
-// with returns c for a request with limits of its own or for a charge, for which the
-// limits are Unlimited.
+// with returns c for a request with limits of its own, or for a charge, whose limits
+// are Unlimited.
 func (c *ledger) with(s *core.Override) *ledger {
 	c = &ledger{store: c.store, limits: slices.Clone(c.limits)}
 	for i := range c.limits {
@@ -89,30 +89,29 @@ func (c *ledger) with(s *core.Override) *ledger {
 	return c
 }
 
-// held is the state of a client under a limit: its slot, or if there is
-// none what the sketch says.
-type held struct {
-	slot *slot
-	past past
+// clientState is the state of a client under a limit: its slot, or without one the
+// estimate of the sketch.
+type clientState struct {
+	slot     *slot
+	estimate estimate
 }
 
-// take returns the verdict of the limit that binds, and which one that is. It reports
-// false if it should have charged and there is no memory for it: it has charged nothing
-// then. sh.mu must be held.
+// take returns the binding limit's verdict and index. counted is false if there is no
+// memory for a charge: then nothing is charged. sh.mu must be held.
 func (c *ledger) take(sh *shard, r *request, charge bool) (v window.Verdict, binding int, counted bool) {
 	if len(c.limits) == 1 && charge {
 		l := &c.limits[0]
-		// The client has a slot, and its log has room: that is nearly every request, and half the work of the general case.
+		// Nearly every client has a slot, and room in its log: half the work of the general case.
 		if s := sh.find(r.hash, l.ident); s != nil && s.number() == l.number {
 			if v, words := s.count.Take(l.bound.Limit, r.now, r.cost); words == 0 {
-				return l.judged(v, r), 0, true
+				return l.verdict(v, r), 0, true
 			}
 		}
 	}
-	var few [8]held
+	var few [8]clientState
 	all := few[:] // by limit
 	if len(c.limits) > len(few) {
-		all = make([]held, len(c.limits))
+		all = make([]clientState, len(c.limits))
 	}
 	all = all[:len(c.limits)]
 	c.lookup(sh, r, all)
@@ -131,54 +130,52 @@ func (c *ledger) take(sh *shard, r *request, charge bool) (v window.Verdict, bin
 	return v, binding, c.charge(sh, r, all)
 }
 
-// noteRefusal counts a refusal by l that the sketch has caused: a cost above the whole
-// limit is refused whatever is counted. sh.mu must be held.
-func (sh *shard) noteRefusal(l *limit, known *held, cost int64) {
+// noteRefusal counts a refusal by l that the sketch has caused. A cost above the whole
+// limit is refused without it. sh.mu must be held.
+func (sh *shard) noteRefusal(l *limit, client *clientState, cost int64) {
 	switch {
-	case known.slot != nil, known.past.IsZero(), cost > l.Requests:
-	case known.past.known:
+	case client.slot != nil, client.estimate.IsZero(), cost > l.Requests:
+	case client.estimate.found:
 		sh.events.refusedEvicted++
 	default:
-		sh.events.refusedNewcomers++
+		sh.events.refusedNewKeys++
 	}
 }
 
-// lookup sets all to what the shard knows of the client under each limit. sh.mu must be
-// held.
-func (c *ledger) lookup(sh *shard, r *request, all []held) {
+// lookup sets all to the state of the client under each limit. sh.mu must be held.
+func (c *ledger) lookup(sh *shard, r *request, all []clientState) {
 	for i := range all {
-		l, known := &c.limits[i], &all[i]
-		if known.slot = sh.find(r.hash, l.ident); known.slot != nil {
-			known.slot.hold(l.number)
+		l, client := &c.limits[i], &all[i]
+		if client.slot = sh.find(r.hash, l.ident); client.slot != nil {
+			client.slot.setBound(l.number)
 		} else {
-			known.past = sh.sketch.recall(&l.bound, r.hash, l.ident, r.now)
+			client.estimate = sh.sketch.estimate(&l.bound, r.hash, l.ident, r.now)
 		}
 	}
 }
 
-// decide is the verdict of one limit.
-func (l *limit) decide(known *held, r *request) window.Verdict {
-	if known.slot != nil {
-		return l.judged(known.slot.count.Decide(l.bound.Limit, r.now, r.now, r.cost), r)
+// decide returns the verdict of one limit.
+func (l *limit) decide(client *clientState, r *request) window.Verdict {
+	if client.slot != nil {
+		return l.verdict(client.slot.count.Decide(l.bound.Limit, r.now, r.now, r.cost), r)
 	}
-	return l.judged(known.past.Decide(&l.bound.Bound, r.now, r.cost), r)
+	return l.verdict(client.estimate.Decide(&l.bound.Bound, r.now, r.cost), r)
 }
 
-// judged returns the verdict of a limit on r, given that of its bound.
-func (l *limit) judged(v window.Verdict, r *request) window.Verdict {
+// verdict returns the verdict of a limit on r, given that of its bound.
+func (l *limit) verdict(v window.Verdict, r *request) window.Verdict {
 	if r.charge {
 		return window.Limit{N: l.Requests}.Charged(v)
 	}
 	return v
 }
 
-// Reset implements [core.Ledger]. What the sketch holds of the client cannot be
-// taken out, since others may depend on it: a slot that counts nothing hides it.
-// So the Reset of a client that was evicted before holds for as long as the
-// client keeps that slot. It is evicted after all slots that have used less than
-// their whole limit; then the client has again what it had counted before. It
-// ignores the context: it waits for nothing, and a fallback is reset when Redis has
-// used up the time.
+// Reset implements [core.Ledger]. The sketch's units of the client cannot be
+// removed, since other clients may depend on them: an empty slot overrides them.
+// So the Reset of an evicted client holds for as long as the client keeps this
+// slot, which is evicted after all slots that have used less than their whole
+// limit. Then the client has its earlier units again. Reset ignores the context:
+// it waits for nothing, and a fallback is reset after Redis has used up the time.
 func (c *ledger) Reset(_ context.Context, key string) error {
 	h := c.store.hash(key)
 	sh := c.store.shard(h)
@@ -190,11 +187,11 @@ func (c *ledger) Reset(_ context.Context, key string) error {
 		if s := sh.find(h, l.ident); s != nil {
 			sh.forget(sh.number(s))
 		}
-		p := sh.sketch.recall(&l.bound, h, l.ident, r.now)
+		p := sh.sketch.estimate(&l.bound, h, l.ident, r.now)
 		switch {
 		case p.IsZero():
 		case sh.makeRoom(c, &r, need{slots: 1}):
-			sh.insert(h, l.ident, l.number).mark(hides | forgiven)
+			sh.insert(h, l.ident, l.number).mark(overrides | wasReset)
 		default:
 			full = true
 		}

@@ -11,10 +11,10 @@ const (
 	sketchPart = 4
 	commonPart = 2
 
-	// The most that a ring may be short at; in a small store it is a part of the
-	// share, so that a client has short rings for shortRings limits.
-	shortRing  = 4 << 10
-	shortRings = 16
+	// The most bytes of a short ring. In a small store it is a part of the
+	// share, so that a client can have short rings for minShortRings limits.
+	shortRing     = 4 << 10
+	minShortRings = 16
 )
 
 // borrow takes n bytes of the common half, if it has them. A negative n gives
@@ -48,8 +48,8 @@ func (sh *shard) resizeRing(before, after int64) bool {
 	return sh.account(own, large)
 }
 
-// account takes bytes for sh, of its own share as far as there are any, and for
-// its long rings. sh.mu must be held.
+// account takes bytes for sh: own from its share as far as possible, and large for
+// long rings. sh.mu must be held.
 func (sh *shard) account(own, large int64) bool {
 	s := sh.store
 	borrow := max(0, sh.own+own-s.share) - max(0, sh.own-s.share) + large
@@ -62,6 +62,6 @@ func (sh *shard) account(own, large int64) bool {
 
 func ringBytes(c *window.Count) int64 { return int64(c.Words()) * 8 }
 
-// ringBound returns the most bytes that a new ring takes which is to have the given
-// number of words: the allocator rounds up, by less than a quarter.
+// ringBound returns an upper bound of the bytes of a new ring of the given words: the
+// allocator rounds up, by less than a quarter.
 func ringBound(words int) int64 { return int64(words+words/4+2) * 8 }

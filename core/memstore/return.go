@@ -6,8 +6,8 @@ import (
 	"github.com/sashlimit/sash/core"
 )
 
-// Return implements [core.Ledger]. It ignores the context: it waits for nothing. What an
-// evicted client has counted stays in the sketch, where others may depend on it.
+// Return implements [core.Ledger]. It ignores the context: it waits for nothing. The
+// units of an evicted client stay in the sketch, where other clients may depend on them.
 func (c *ledger) Return(_ context.Context, back core.Refund) (int64, error) {
 	if back.Limits != nil {
 		c = c.with(&core.Override{Limits: back.Limits})
@@ -20,9 +20,9 @@ func (c *ledger) Return(_ context.Context, back core.Refund) (int64, error) {
 	for i := range c.limits {
 		l := &c.limits[i]
 		switch s := sh.find(h, l.ident); {
-		case s == nil && sh.sketch.recall(&l.bound, h, l.ident, now).IsZero():
-		case s == nil, s.is(hides) && !l.bound.Timestamped():
-			units = 0 // which of the units in the sketch were counted at that time is not known
+		case s == nil && sh.sketch.estimate(&l.bound, h, l.ident, now).IsZero():
+		case s == nil, s.is(overrides) && !l.bound.Timestamped():
+			units = 0 // the sketch does not know the time of its units
 		default:
 			units = min(units, s.count.Return(l.bound.Limit, back.At.UnixMicro(), now, back.Cost, back.Units))
 		}

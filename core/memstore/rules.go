@@ -22,33 +22,32 @@ type rules struct {
 	spans   []int64 // by class
 	bytes   int64
 
-	// bounds is read without the lock: a number that a slot holds is in every
-	// list that was published since.
+	// bounds is read without the lock: every list that is published after a
+	// number was made has that number.
 	bounds atomic.Pointer[[]bound]
 }
 
-// Two limits of the same ident share a count. Its hash stands for it, as a
-// key's does.
+// ident is the identity of a limit's counts: limits with the same ident share
+// them. A hash stands for it, as for a key.
 type ident struct {
 	name, rule, limit string
 	algorithm         core.Algorithm
 	window            time.Duration
 }
 
-// bound holds the numbers that a slot is decided by. Limits of one ident differ in N alone, those of a
-// core.Bucket in W too.
+// bound holds the numbers of a limit. Limits of one ident differ in N alone, and with a core.Bucket in W too.
 type bound struct {
 	window.Bound
 	class uint8 // of windows that share a part of a sketch
 }
 
 const (
-	// The most that an ident or a bound takes: an entry of a map that has just
+	// The most bytes of an ident and of a bound: an entry of a map that has just
 	// grown, and an entry of a list that append has just grown.
 	identBytes = 64
 	boundBytes = 160
 
-	// rulesShare is the part of a store that rules may take: a quarter.
+	// Rules may take a quarter of a store.
 	rulesShare = 4
 
 	// Each of the first ownClasses windows has a class of its own, with epochs as
@@ -112,16 +111,15 @@ func (r *rules) add(limit window.Limit) uint32 {
 	n := uint32(len(list))
 	r.numbers[limit] = n
 	class := r.class(limit.Epoch())
-	// Into room that readers of the old list do not look at.
+	// Readers of the old list do not read beyond its end.
 	list = append(list, bound{window.Bound{Limit: limit, Span: r.spans[class]}, class})
 	r.bounds.Store(&list)
 	return n
 }
 
-// class returns the class of windows with epochs of at least w. An epoch is as long as that, or,
-// where windows of other lengths share the class, at least twice as long: only
-// then do two epochs hold the two fixed windows of any counter. r.mu must be
-// held.
+// class returns the class of windows with epochs of at least w. An epoch is w long, or
+// at least twice as long where windows of other lengths share the class: only then do
+// two epochs hold the two fixed windows of any counter. r.mu must be held.
 func (r *rules) class(w int64) uint8 {
 	span := w
 	if len(r.spans) >= ownClasses && !slices.Contains(r.spans, w) {

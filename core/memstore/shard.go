@@ -9,41 +9,41 @@ import (
 // are in the same shard, so that a decision takes one lock. Every method needs
 // sh.mu to be held.
 type shard struct {
-	// A line of the cache, up to the list of chunks: most decisions need no other one. Where two processors decide in
-	// turns, each line that is written goes from one to the other.
-	mu        sync.Mutex
-	now       int64  // the latest time that the clock has shown here, or 0
-	due       uint32 // slots that sweep is to look at, in eighths
-	asked     uint8  // decisions, to look for a flood now and then
-	strangers uint8  // of them since it was looked for, of clients for which there was no room
-	recent    uint8  // strangers of about 64 decisions before that
+	// One cache line, up to the list of chunks: most decisions need no other. Each line that is written moves between
+	// processors that decide in turns.
+	mu            sync.Mutex
+	now           int64  // the latest time that the clock has shown here, or 0
+	due           uint32 // slots that sweep has to look at, in eighths
+	decisions     uint8  // counts decisions; every eighth updates recentNewKeys
+	newKeys       uint8  // new keys without room, since that update
+	recentNewKeys uint8  // new keys of about the last 64 decisions before that
 	table
-	sketch *sketch // of the clients that were evicted; nil if none were
-	store  *Store
-	next   int // where eviction looks next
-	hand   int // where sweep looks next
+	sketch    *sketch // of the clients that were evicted; nil if none were
+	store     *Store
+	evictNext int // where eviction looks next
+	sweepNext int // where sweep looks next
 
-	// Together a line of the cache, rarely written: it keeps a neighbour's lock away.
-	own, large int64 // bytes, without the sketch's: of long rings, and of all else
+	// The next cache line is rarely written: it separates the locks of neighbours.
+	own, large int64 // bytes without the sketch's: large is long rings, own all else
 	events     events
 	_          [16]byte
 }
 
 const shardBytes = int64(unsafe.Sizeof(shard{}))
 
-// need is memory that a client lacks.
+// need is memory that a client lack.
 type need struct {
 	slots int
 	rings int64 // bytes
 }
 
-// grow makes sure that the need can be met, and reports whether it can.
+// grow makes the memory of n available, and reports whether it could.
 func (sh *shard) grow(n need) bool {
 	for range n.slots {
 		sh.migrateSome()
 	}
 	slots, now := sh.n+n.slots, sh.layout()
-	index, to := grown(len(sh.index), slots), layoutOf(max(slots, now.slots()))
+	index, to := grownIndex(len(sh.index), slots), layoutOf(max(slots, now.slots()))
 	bytes := to.bytes() - now.bytes() + n.rings
 	if index > len(sh.index) {
 		bytes += int64(index) * 4
@@ -52,7 +52,7 @@ func (sh *shard) grow(n need) bool {
 		return false
 	}
 	if to != now {
-		sh.lay(to)
+		sh.setLayout(to)
 	}
 	if index > len(sh.index) {
 		for sh.old != nil {
@@ -63,7 +63,7 @@ func (sh *shard) grow(n need) bool {
 	return true
 }
 
-// migrateSome moves some entries of the old index, if there is one, and gives its memory back in the end.
+// migrateSome moves some entries of the old index, if there is one, and gives its memory back when it is empty.
 func (sh *shard) migrateSome() {
 	if sh.old != nil {
 		sh.reserve(-4 * int64(sh.migrate()))
@@ -76,58 +76,57 @@ func (sh *shard) forget(i int) {
 	sh.remove(i)
 	sh.migrateSome()
 	sh.resizeRing(ring, 0)
-	// So that a key that comes and goes does not make a chunk come and go.
+	// Half a chunk stays free, so that one key does not make a chunk come and go.
 	sh.release(chunkSlots / 2)
 }
 
-// release gives back what is not needed for the slots in use and so many free ones, and
-// reports whether that is anything.
+// release gives back memory beyond the slots in use and keep free ones, and reports
+// whether there was any.
 func (sh *shard) release(keep int) bool {
 	now, to := sh.layout(), layoutOf(sh.n+keep)
 	if to.slots() >= now.slots() {
 		return false
 	}
-	sh.lay(to)
+	sh.setLayout(to)
 	sh.reserve(to.bytes() - now.bytes())
-	small := shrunk(len(sh.index), sh.n)
+	small := shrunkIndex(len(sh.index), sh.n)
 	if sh.old == nil && small < len(sh.index) && sh.reserve(int64(small)*4) {
 		sh.reindex(small)
 	}
 	return true
 }
 
-// over reports whether nothing is left of a slot, so that forgetting it changes
-// nothing. A slot that hides what the sketch says of its client stays for as long
-// as the sketch says it: the slot knows better.
-func (sh *shard) over(at *slot, now int64) bool {
+// isUnused reports whether the removal of a slot changes nothing: no unit counts, and
+// the slot overrides no units of the sketch that still count.
+func (sh *shard) isUnused(at *slot, now int64) bool {
 	b := sh.store.rules.of(at)
 	if !at.count.IsEmpty(b.Limit, now) {
 		return false
 	}
-	if !at.is(hides) {
+	if !at.is(overrides) {
 		return true
 	}
-	p := sh.sketch.recall(b, at.hash, at.ident, now)
+	p := sh.sketch.estimate(b, at.hash, at.ident, now)
 	return p.IsZero()
 }
 
-// sweepSlots is the number of slots that a sweep looks at: neighbouring ones, which
-// together cost less than one each time. A new slot owes one slot, so that what has
-// expired goes as fast as others come; so does a decision after a sweep that has freed
-// something, since more may have expired, and else a decision owes an eighth of a slot.
+// sweepSlots is the number of neighbouring slots that a sweep looks at: one each time
+// would cost more. A decision adds an eighth of a slot to due. A new slot adds a whole
+// one, so that expired slots go as fast as new ones come. So does a decision after a
+// sweep that has freed a slot, since more may have expired.
 const (
 	sweepSlots = 8
 	sweepDue   = 8 * sweepSlots // in eighths
 )
 
-// flood is the number of about the last 64 decisions that must be for strangers.
-const flood = 48
+// floodThreshold is the number of new keys in about 64 decisions that make a flood.
+const floodThreshold = 48
 
-// tick counts a decision. Now and then it sweeps, and finds out whether there is a flood.
+// tick counts a decision. Every eighth updates recentNewKeys, and some sweep.
 func (sh *shard) tick(now int64) {
-	if sh.asked++; sh.asked%8 == 0 {
-		sh.recent += sh.strangers - sh.recent/8
-		sh.strangers = 0
+	if sh.decisions++; sh.decisions%8 == 0 {
+		sh.recentNewKeys += sh.newKeys - sh.recentNewKeys/8
+		sh.newKeys = 0
 	}
 	if sh.due++; sh.due >= sweepDue {
 		sh.due -= sweepDue
@@ -137,18 +136,18 @@ func (sh *shard) tick(now int64) {
 	}
 }
 
-// sweep frees what has expired, and reports whether it has freed a slot. It goes round and round, so that clients which
-// do not come back do not stay.
+// sweep removes expired slots of the next few, and reports whether it has removed one. It goes round all slots, so that
+// clients that do not come back do not stay.
 func (sh *shard) sweep(now int64) (freed bool) {
 	sh.migrateSome()
 	for range min(sweepSlots, sh.n) {
-		if sh.hand >= sh.n {
-			sh.hand = 0
+		if sh.sweepNext >= sh.n {
+			sh.sweepNext = 0
 		}
-		if sh.clean(sh.hand, now) {
-			freed = true // look next at what has moved here
+		if sh.clean(sh.sweepNext, now) {
+			freed = true // another slot has moved here
 		} else {
-			sh.hand++
+			sh.sweepNext++
 		}
 	}
 	if sh.sketch != nil && now >= sh.sketch.until {
@@ -157,11 +156,11 @@ func (sh *shard) sweep(now int64) (freed bool) {
 	return freed
 }
 
-// clean removes slot i if nothing is left of it, and else makes its ring
-// shorter if that is much too long.
+// clean removes slot i if it is unused, and else shortens a ring that is much too
+// long.
 func (sh *shard) clean(i int, now int64) (removed bool) {
 	at := sh.slot(i)
-	if sh.over(at, now) {
+	if sh.isUnused(at, now) {
 		sh.forget(i)
 		return true
 	}

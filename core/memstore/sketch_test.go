@@ -19,22 +19,22 @@ func TestSketchOfTwo(t *testing.T) {
 		bounds[i] = bound{window.Bound{Limit: limit, Span: w}, uint8(i)}
 	}
 	for i := range uint64(64 * 20) { // more than a bucket has entries for
-		k.remember(&bounds[0], hash(i*0x9e3779b97f4a7c15), 1, window.EvictedCount{Newer: 1000}, now)
+		k.record(&bounds[0], hash(i*0x9e3779b97f4a7c15), 1, window.EvictedCount{Newer: 1000}, now)
 	}
 	for class := range bounds {
 		b := &bounds[class]
-		k.remember(b, hash(7), 2, window.EvictedCount{Newer: 1}, now)
+		k.record(b, hash(7), 2, window.EvictedCount{Newer: 1}, now)
 		for i := range uint64(64) {
-			if got := k.recall(b, hash(i), 2, now); got.Newer > 1 && class > 0 {
+			if got := k.estimate(b, hash(i), 2, now); got.Newer > 1 && class > 0 {
 				t.Errorf("class %d: %+v of a client, others have 1 unit", class, got)
 			}
 		}
 	}
 	for ident := range uint32(20) {
-		k.remember(&bounds[1], hash(5), ident, window.EvictedCount{Newer: int64(ident) + 1}, now)
+		k.record(&bounds[1], hash(5), ident, window.EvictedCount{Newer: int64(ident) + 1}, now)
 	}
 	for ident := range uint32(20) {
-		if got := k.recall(&bounds[1], hash(5), ident, now); got.Newer != int64(ident)+1 || !got.known {
+		if got := k.estimate(&bounds[1], hash(5), ident, now); got.Newer != int64(ident)+1 || !got.found {
 			t.Errorf("limit %d: %+v, want %d units", ident, got, ident+1)
 		}
 	}
@@ -79,7 +79,7 @@ func TestSketchForgetsNothing(t *testing.T) {
 			}
 			exact[one][epoch] += 1 + rng.Int64N(1<<rng.IntN(20))
 			p := window.EvictedCount{Older: exact[one][epoch-1], Newer: exact[one][epoch]}
-			k.remember(b, one.hash, 0, p, now)
+			k.record(b, one.hash, 0, p, now)
 			if k.until < now+2*b.W {
 				t.Fatalf("seed %d, step %d: said to be over at %d, before two windows from %d", seed, step, k.until, now)
 			}
@@ -93,7 +93,7 @@ func TestSketchForgetsNothing(t *testing.T) {
 			}
 			for c, units := range exact {
 				b := &bounds[c.class]
-				epoch, got := b.Number(now), k.recall(b, c.hash, 0, now)
+				epoch, got := b.Number(now), k.estimate(b, c.hash, 0, now)
 				if got.Newer < units[epoch] || got.Older < units[epoch-1] {
 					t.Fatalf("seed %d, step %d: %+v, want %d and %d", seed, step, got, units[epoch-1], units[epoch])
 				}

@@ -6,17 +6,17 @@ import "github.com/sashlimit/sash/core/internal/window"
 type slot struct {
 	hash  hash
 	ident uint32 // the number of the limit's identity
-	bound uint32 // the number in rules of the bound it was last held against, and flags
+	bound uint32 // the number of the bound of its latest request, and flags
 	count window.Count
 }
 
-// The flags stand above the numbers of bounds, of which a store of the greatest size
-// holds less than 2^30.
+// The flags are the bits above the numbers of bounds. The largest store has less than
+// 2^30 bounds.
 const (
-	hides    = 1 << 30 // the sketch still has counts of the client; this slot overrides them
-	forgiven = 1 << 31 // a Reset made the slot
+	overrides = 1 << 30 // the slot overrides units of the client in the sketch
+	wasReset  = 1 << 31 // a Reset made the slot
 
-	numberMask = hides - 1
+	numberMask = overrides - 1
 
 	_ = uint(numberMask - maxMaxBytes/rulesShare/boundBytes) // compiles if the numbers fit
 )
@@ -28,5 +28,5 @@ func (s *slot) mark(flags uint32) { s.bound |= flags }
 // number returns the number of the bound.
 func (s *slot) number() uint32 { return s.bound & numberMask }
 
-// hold holds the slot against another bound of the same ident.
-func (s *slot) hold(number uint32) { s.bound = s.bound&^numberMask | number }
+// setBound makes another bound of the same ident the slot's.
+func (s *slot) setBound(number uint32) { s.bound = s.bound&^numberMask | number }

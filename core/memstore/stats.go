@@ -11,35 +11,34 @@ type Stats struct {
 	Slots    int64 // clients that are held now; a client under three limits counts three times
 	Limits   int64 // limits of the rules that were bound, each counted once; they are kept for good
 
-	// Evictions are slots that were given up for others while they counted something.
-	// What they counted stands in the sketches; see the documentation of the package.
+	// Evictions are slots that were removed for others while they counted something.
+	// The sketches have their units; see the documentation of the package.
 	Evictions uint64
 
-	// SketchOnly are requests that were admitted and got no slot: the first ones of
-	// clients in a flood of newcomers. The sketches count them.
+	// SketchOnly are requests that were admitted and got no slot: the first of each
+	// client in a flood of new keys. The sketches count them.
 	SketchOnly uint64
 
-	// RefusedEvicted are requests of clients that have no slot, refused for what the
-	// sketches say of the client itself: maybe early, by up to a window.
+	// RefusedEvicted are requests of clients without a slot that were refused by the
+	// client's own entry in the sketches: maybe early, by up to a window.
 	RefusedEvicted uint64
 
-	// RefusedNewcomers are requests of clients that neither have a slot nor an entry
-	// of their own in the sketches, refused for what others have counted there: most
-	// of them early.
-	RefusedNewcomers uint64
+	// RefusedNewKeys are requests of clients with neither a slot nor an entry in the
+	// sketches that were refused for the units of other clients there: mostly early.
+	RefusedNewKeys uint64
 
 	// Full are decisions that ended with [core.ErrStoreFull].
 	Full uint64
 }
 
-// events counts the events of a shard for [Stats]. Nothing of it happens in a decision
-// about a client that has a slot.
+// events counts the events of a shard for [Stats]. A decision about a client that has
+// a slot has none of them.
 type events struct {
-	evictions, sketchOnly, refusedEvicted, refusedNewcomers, full uint64
+	evictions, sketchOnly, refusedEvicted, refusedNewKeys, full uint64
 }
 
 // Stats returns what the store holds and what has happened in it. For a store of the
-// default size it takes about 5 µs, so it may be asked every second: it does not look
+// default size it takes about 5 µs, so a call every second is fine: it does not look
 // at single clients. It locks one part of the store after the other, so the numbers are
 // of slightly different times. A store that is nil has zero Stats.
 func (s *Store) Stats() Stats {
@@ -53,8 +52,8 @@ func (s *Store) Stats() Stats {
 	return stats
 }
 
-// addTo adds the numbers of a shard, and takes from the bytes what it has and does not use. Other
-// than the shard's other methods it takes sh.mu itself.
+// addTo adds the numbers of a shard, and subtracts its unused bytes. Unlike the other methods
+// of a shard it locks sh.mu itself.
 func (sh *shard) addTo(stats *Stats) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
@@ -66,11 +65,11 @@ func (sh *shard) addTo(stats *Stats) {
 	stats.Evictions += sh.events.evictions
 	stats.SketchOnly += sh.events.sketchOnly
 	stats.RefusedEvicted += sh.events.refusedEvicted
-	stats.RefusedNewcomers += sh.events.refusedNewcomers
+	stats.RefusedNewKeys += sh.events.refusedNewKeys
 	stats.Full += sh.events.full
 }
 
-// count returns how many limits have been bound.
+// count returns the number of limits that have been bound.
 func (r *rules) count() int64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -31,7 +31,7 @@ func TestStats(t *testing.T) {
 	want.Slots = 60
 	checkStats(t, "30 clients under 2 limits", s, want)
 	l.Allow(ctx, "client 0")
-	l.AllowN(ctx, "a newcomer", 10)
+	l.AllowN(ctx, "a new key", 10)
 	checkStats(t, "exact refusals", s, want)
 	s.EvictAll()
 	want.Slots, want.Evictions = 0, 60
@@ -53,15 +53,15 @@ func TestStats(t *testing.T) {
 	checkStats(t, "slots that count nothing were evicted", s, want)
 }
 
-// TestStatsOfAFlood: a newcomer's first request is admitted with a slot or in the
+// TestStatsOfAFlood: a new key's first request is admitted with a slot or in the
 // sketches alone, or refused by the sketches; no slot goes unless another is evicted.
 func TestStatsOfAFlood(t *testing.T) {
 	s, _ := newStore(large)
 	l := limiter(t, s, core.PerDay(1))
-	const newcomers = 5 * large / 80
+	const newKeys = 5 * large / 80
 	var admitted uint64
-	for i := range newcomers {
-		if l.Allow(ctx, key("newcomer ", i)).Allowed {
+	for i := range newKeys {
+		if l.Allow(ctx, key("new key ", i)).Allowed {
 			admitted++
 		}
 	}
@@ -69,12 +69,12 @@ func TestStatsOfAFlood(t *testing.T) {
 	if n := uint64(got.Slots) + got.Evictions + got.SketchOnly; n != admitted {
 		t.Errorf("%+v: %d with a slot or without, want %d admitted", got, n, admitted)
 	}
-	if n := got.RefusedEvicted + got.RefusedNewcomers; n != newcomers-admitted {
-		t.Errorf("%+v: %d refused, want %d", got, n, newcomers-admitted)
+	if n := got.RefusedEvicted + got.RefusedNewKeys; n != newKeys-admitted {
+		t.Errorf("%+v: %d refused, want %d", got, n, newKeys-admitted)
 	}
-	// A newcomer is taken for another client when 16 bits of their hashes agree.
-	if got.Evictions == 0 || got.SketchOnly == 0 || got.RefusedNewcomers < 100*got.RefusedEvicted {
-		t.Errorf("%+v: want evictions, a flood, and newcomers that nothing is known of", got)
+	// A new key is taken for another client when 16 bits of their hashes agree.
+	if got.Evictions == 0 || got.SketchOnly == 0 || got.RefusedNewKeys < 100*got.RefusedEvicted {
+		t.Errorf("%+v: want evictions, a flood, and newKeys that nothing is known of", got)
 	}
 	t.Logf("%+v", got)
 	if got.Full != 0 {

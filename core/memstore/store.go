@@ -15,10 +15,10 @@ const (
 	// DefaultMaxBytes is the bound of a store made without [WithMaxBytes].
 	DefaultMaxBytes = 128 << 20
 
-	// MinMaxBytes is the least that [WithMaxBytes] takes.
+	// MinMaxBytes is the least argument of [WithMaxBytes].
 	MinMaxBytes = 64 << 10
 
-	// One shard for so many bytes.
+	// A store has one shard for each bytesPerShard.
 	bytesPerShard = 512 << 10
 	maxShards     = 1024
 
@@ -38,8 +38,8 @@ type Store struct {
 
 	common atomic.Int64 // bytes that any shard may borrow
 
-	share       int64 // bytes that a shard may always have
-	sketchBytes int64 // bytes of its sketch, besides
+	share       int64 // bytes that each shard can always have
+	sketchBytes int64 // bytes of a shard's sketch, besides
 	largeRing   int64 // a ring of more bytes is a long one
 
 	base       time.Time // the clock counts from here, monotonically
@@ -61,15 +61,15 @@ type Option func(*Store)
 // is [DefaultMaxBytes], the least [MinMaxBytes]. A quarter of it is for the
 // sketches of evicted clients, and takes memory only when something was evicted.
 //
-// A full store evicts clients that have used little of their limits, and what
-// they have counted goes on counting: no client is ever admitted above a limit. A
-// client that was evicted, and a newcomer that meets others in the sketch, may be
-// refused early, and be told a RetryAfter of up to two windows, and of a CoarseLog a
-// slot more (more where a store has rules over more than 28 different windows). A log of many entries that finds
-// no memory merges them, so that they count for a little longer.
+// A full store evicts clients that have used little of their limits, and their
+// units go on counting: no client is ever admitted above a limit. A client that
+// was evicted, or a new one that shares an entry of the sketch, may be refused
+// early, with a RetryAfter of up to two windows, and with a CoarseLog a slot more
+// (longer if a store has rules over more than 28 different windows). A log of many
+// entries that finds no memory merges them, so that they count for a little longer.
 //
-// [core.ErrStoreFull] is left for a rule with thousands of limits, for which a
-// shard has too few slots.
+// The only case of [core.ErrStoreFull] is a rule with thousands of limits, for which
+// a shard has too few slots.
 func WithMaxBytes(n int64) Option {
 	return func(s *Store) {
 		if n < MinMaxBytes || n > maxMaxBytes {
@@ -123,7 +123,7 @@ func (s *Store) divide() {
 	}
 	rest := s.max - n*(shardBytes+s.sketchBytes)
 	s.share = rest / commonPart / n
-	s.largeRing = min(shortRing, s.share/shortRings)
+	s.largeRing = min(shortRing, s.share/minShortRings)
 	s.common.Store(rest - n*s.share)
 	for i := range s.shards {
 		s.shards[i].store = s
@@ -149,9 +149,9 @@ func (s *Store) Bind(rule core.Binding) (core.Ledger, error) {
 	return c, nil
 }
 
-// lock takes a shard's lock and returns the time there, which never steps back: a
-// caller that read the clock before it waited for the lock must not decide as of a time
-// at which something counted that has been removed since.
+// lock locks a shard and returns its time, which never steps back. A caller that read
+// the clock and then waited for the lock must not decide at a time before units were
+// removed as expired.
 func (s *Store) lock(sh *shard) (now int64) {
 	if s.clock != nil {
 		now = s.clock().UnixMicro()

@@ -2,11 +2,11 @@ package memstore
 
 import "unsafe"
 
-// table is the slots of a shard and a hash table of their numbers. Slots are
-// kept dense by moving the last one into a gap.
+// table is the slots of a shard and a hash table of their numbers. The last slot moves
+// into a gap, so that slots stay dense.
 type table struct {
 	index  []uint32  // open addressing; tag<<24 | slot+1, or 0; a power of two long
-	chunks [][]slot  // all of chunkSlots; the last may be shorter: see layoutOf
+	chunks [][]slot  // of chunkSlots each; the last may be shorter: see layoutOf
 	n      int       // slots in use
 	old    *oldIndex // mostly nil
 }
@@ -14,20 +14,20 @@ type table struct {
 // oldIndex is an index that was too short or too long. Its entries are moved into the new one a few at a time.
 type oldIndex struct {
 	index []uint32
-	moved int // the positions that have been moved; gone stands there where an entry was
+	moved int // the number of positions that have been moved; an entry leaves a tombstone
 }
 
 const (
 	chunkSlots = 73        // 4096 bytes with the word that the allocator puts before them
-	maxIndex   = 1<<24 - 1 // of an index entry, what is not tag
+	maxIndex   = 1<<24 - 1 // the bits of an index entry that are not the tag
 	maxSlots   = maxIndex - 1
-	gone       = maxIndex // an entry of an old index that has been moved or removed
+	tombstone  = maxIndex // an entry of an old index that has been moved or removed
 )
 
 // layout is a number of chunks, and the length of the last one: a shard of few clients has no page for them.
 type layout struct{ chunks, last int }
 
-// layoutOf returns the least layout for so many slots. A last chunk has 4 slots, 9, 25, 41, 57 or 73: with the word
+// layoutOf returns the least layout for a number of slots. A last chunk has 4 slots, 9, 25, 41, 57 or 73: with the word
 // they fill what the allocator gives, and at most 16 must go before there is memory for a ring.
 func layoutOf(slots int) (l layout) {
 	const least, step = 4, 16
@@ -44,7 +44,7 @@ func layoutOf(slots int) (l layout) {
 	return l
 }
 
-// slots returns how many slots there are.
+// slots returns the number of slots.
 func (l layout) slots() int { return max(0, l.chunks-1)*chunkSlots + l.last }
 
 // bytes returns the bytes of the chunks, as the allocator rounds them up, and twice the
@@ -68,11 +68,11 @@ func (t *table) layout() (l layout) {
 	return l
 }
 
-// free returns how many slots are allocated and not in use.
+// free returns the number of slots that are allocated and not in use.
 func (t *table) free() int { return t.layout().slots() - t.n }
 
-// lay makes the chunks have another layout, in which the slots in use have room. Slots may move.
-func (t *table) lay(to layout) {
+// setLayout changes the layout of the chunks. The slots in use must fit. Slots may move.
+func (t *table) setLayout(to layout) {
 	for i := max(0, min(len(t.chunks), to.chunks)-1); i < max(len(t.chunks), to.chunks); i++ {
 		length := chunkSlots
 		if i == to.chunks-1 {
@@ -94,19 +94,20 @@ func (t *table) lay(to layout) {
 	}
 }
 
-func home(h hash, ident uint32) uint64 { return uint64(h) ^ uint64(ident)*0x9e3779b97f4a7c15>>32 }
+// probeStart returns the position, before the mask, at which the search for a slot begins.
+func probeStart(h hash, ident uint32) uint64 { return uint64(h) ^ uint64(ident)*0x9e3779b97f4a7c15>>32 }
 
 func tag(h hash) uint32 { return uint32(h) &^ maxIndex }
 
-// seek returns the position in an index at which a slot is named, or at which it would be; the slot is nil then.
+// seek returns the position of a slot in an index, or the free position for it and nil.
 func (t *table) seek(index []uint32, h hash, ident uint32) (at uint64, s *slot) {
-	for p := home(h, ident); ; p++ {
+	for p := probeStart(h, ident); ; p++ {
 		p &= uint64(len(index) - 1)
 		e := index[p]
 		if e == 0 {
 			return p, nil
 		}
-		if e&^maxIndex == tag(h) && e != gone {
+		if e&^maxIndex == tag(h) && e != tombstone {
 			if s := t.slot(int(e&maxIndex) - 1); s.hash == h && s.ident == ident {
 				return p, s
 			}
@@ -119,9 +120,9 @@ func (t *table) find(h hash, ident uint32) *slot {
 	if len(t.index) == 0 {
 		return nil
 	}
-	// As seek, whose call and position would take 20 instructions more.
+	// A call of seek would take 20 instructions more.
 	mask := uint64(len(t.index) - 1)
-	for p := home(h, ident); t.index[p&mask] != 0; p++ {
+	for p := probeStart(h, ident); t.index[p&mask] != 0; p++ {
 		if e := t.index[p&mask]; e&^maxIndex == tag(h) {
 			if s := t.slot(int(e&maxIndex) - 1); s.hash == h && s.ident == ident {
 				return s
@@ -135,7 +136,7 @@ func (t *table) find(h hash, ident uint32) *slot {
 	return s
 }
 
-// entry returns what names a slot, in the index or in the old one.
+// entry returns the entry of a slot, in the index or in the old one.
 func (t *table) entry(s *slot) *uint32 {
 	if at, found := t.seek(t.index, s.hash, s.ident); found != nil {
 		return &t.index[at]
@@ -147,24 +148,24 @@ func (t *table) entry(s *slot) *uint32 {
 // number returns the number of a slot.
 func (t *table) number(s *slot) int { return int(*t.entry(s)&maxIndex) - 1 }
 
-// grown returns the length of an index for so many slots.
-func grown(index, slots int) int {
+// grownIndex returns the length of an index for a number of slots.
+func grownIndex(index, slots int) int {
 	for slots*8 > index*7 {
 		index = max(2*index, 16)
 	}
 	return index
 }
 
-// shrunk returns the most that an index may have when a chunk goes and so many slots stay.
-func shrunk(index, slots int) int {
+// shrunkIndex returns the greatest length of an index when a chunk goes and the given slots stay.
+func shrunkIndex(index, slots int) int {
 	if small := index / 4; small >= 16 && slots*4 <= small*2 {
 		return small
 	}
 	return index
 }
 
-// reindex begins an index of another length, into which migrate moves the entries: all at
-// once would keep a decision for long. t.old must be nil.
+// reindex makes an index of another length, into which migrate moves the entries: all at
+// once would delay a decision. t.old must be nil.
 func (t *table) reindex(size int) {
 	if t.index != nil {
 		t.old = &oldIndex{index: t.index}
@@ -176,14 +177,14 @@ func (t *table) reindex(size int) {
 // new slot have moved all entries into it.
 const migrated = 16
 
-// migrate moves some entries of the old index, and returns the length of that once it is empty, or else 0.
+// migrate moves some entries of the old index, and returns its length once it is empty, or else 0.
 func (t *table) migrate() int {
 	from := t.old.index
 	for range min(migrated, len(from)-t.old.moved) {
-		if e := &from[t.old.moved]; *e != 0 && *e != gone {
+		if e := &from[t.old.moved]; *e != 0 && *e != tombstone {
 			s := t.slot(int(*e&maxIndex) - 1)
 			at, _ := t.seek(t.index, s.hash, s.ident)
-			t.index[at], *e = *e, gone
+			t.index[at], *e = *e, tombstone
 		}
 		t.old.moved++
 	}
@@ -194,7 +195,7 @@ func (t *table) migrate() int {
 	return len(from)
 }
 
-// insert adds an empty slot, for which there is room.
+// insert adds an empty slot. There must be room.
 func (t *table) insert(h hash, ident, bound uint32) *slot {
 	i := t.n
 	t.n++
@@ -205,13 +206,13 @@ func (t *table) insert(h hash, ident, bound uint32) *slot {
 	return s
 }
 
-// remove forgets slot i and moves the last slot into its place.
+// remove removes slot i and moves the last slot into its place.
 func (t *table) remove(i int) {
 	removed := t.slot(i)
 	if at, found := t.seek(t.index, removed.hash, removed.ident); found != nil {
-		t.unindex(int(at))
+		t.removeEntry(int(at))
 	} else {
-		*t.entry(removed) = gone
+		*t.entry(removed) = tombstone
 	}
 	t.n--
 	last := t.slot(t.n)
@@ -222,19 +223,19 @@ func (t *table) remove(i int) {
 	*last = slot{}
 }
 
-// unindex empties position p and moves up what would no longer be found. It reads
-// the homes of some slots before it looks at any: to fetch them one after the
-// other would take most of the time of an eviction.
-func (t *table) unindex(p int) {
+// removeEntry empties position p and moves later entries up that would no longer be
+// found. It reads the probe starts of several slots before it uses any: to fetch one
+// after the other would take most of the time of an eviction.
+func (t *table) removeEntry(p int) {
 	mask := len(t.index) - 1
-	var homes [8]int
+	var starts [8]int
 	for q := p + 1; t.index[q&mask] != 0; {
 		n := 0
-		for ; n < len(homes) && t.index[(q+n)&mask] != 0; n++ {
+		for ; n < len(starts) && t.index[(q+n)&mask] != 0; n++ {
 			s := t.slot(int(t.index[(q+n)&mask]&maxIndex) - 1)
-			homes[n] = int(home(s.hash, s.ident))
+			starts[n] = int(probeStart(s.hash, s.ident))
 		}
-		for _, h := range homes[:n] {
+		for _, h := range starts[:n] {
 			if (q-h)&mask >= (q-p)&mask {
 				t.index[p&mask] = t.index[q&mask]
 				p = q

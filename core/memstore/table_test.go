@@ -14,10 +14,10 @@ func TestLengthsOfAnIndex(t *testing.T) {
 		{0, 0, 0, 0}, {0, 1, 16, 0}, {16, 0, 16, 16}, {16, 14, 16, 16}, {16, 15, 32, 16}, {32, 0, 32, 32}, {32, 29, 64, 32},
 		{64, 8, 64, 16}, {64, 9, 64, 64}, {128, 0, 128, 32}, {128, 16, 128, 32}, {128, 17, 128, 128}, {128, 200, 256, 128},
 	} {
-		if got := grown(c.index, c.slots); got != c.grown {
+		if got := grownIndex(c.index, c.slots); got != c.grown {
 			t.Errorf("an index of %d for %d slots grows to %d, want %d", c.index, c.slots, got, c.grown)
 		}
-		if got := shrunk(c.index, c.slots); got != c.shrunk {
+		if got := shrunkIndex(c.index, c.slots); got != c.shrunk {
 			t.Errorf("an index of %d for %d slots shrinks to %d, want %d", c.index, c.slots, got, c.shrunk)
 		}
 	}

@@ -8,11 +8,10 @@ import (
 	"github.com/sashlimit/sash/core/internal/window"
 )
 
-// Usage implements [core.Ledger]. It ignores the context: it waits for nothing. Of a
-// client without a slot it returns what the sketch says, which is at least what the
-// client has used.
+// Usage implements [core.Ledger]. It ignores the context: it waits for nothing. For a
+// client without a slot it returns the sketch's estimate, which is never too low.
 func (c *ledger) Usage(_ context.Context, key string) ([]core.Usage, error) {
-	uses, all := make([]core.Usage, len(c.limits)), make([]held, len(c.limits))
+	uses, all := make([]core.Usage, len(c.limits)), make([]clientState, len(c.limits))
 	h := c.store.hash(key)
 	sh := c.store.shard(h)
 	r := request{hash: h, now: c.store.lock(sh)}

@@ -67,14 +67,14 @@ func newSmallWorld(t *testing.T, l statespace.Limit, clients int, alike, crowd b
 func (w *world) print(key string) uint16 {
 	k := newSketch(bucketBytes)
 	k.part[0] = 1
-	_, _, print := k.spot(0, w.store.hash(key), w.counts.limits[0].ident)
+	_, _, print := k.locate(0, w.store.hash(key), w.counts.limits[0].ident)
 	return print
 }
 
 // load makes the store hold a state.
 func (w *world) load(m memory) *shard {
 	sh := &w.store.shards[0]
-	w.clock, sh.now, sh.asked, sh.due, sh.hand = m.clock, m.now, 0, 0, 0
+	w.clock, sh.now, sh.decisions, sh.due, sh.sweepNext = m.clock, m.now, 0, 0, 0
 	for sh.n > 0 {
 		sh.forget(sh.n - 1)
 	}
@@ -211,7 +211,7 @@ func (w *world) byOther(do func() error) error {
 // others fills the bucket with clients that have used more than ours can.
 func (w *world) others(sh *shard, now int64) {
 	for i := range uint64(bucketEntries) {
-		sh.remember(&w.counts.limits[0].bound, hash((i+1)<<32), 0, window.EvictedCount{Newer: 100}, now)
+		sh.record(&w.counts.limits[0].bound, hash((i+1)<<32), 0, window.EvictedCount{Newer: 100}, now)
 	}
 }
 
@@ -230,9 +230,9 @@ func (w *world) exact(i int) bool {
 	sh, l := &w.store.shards[0], &w.counts.limits[0]
 	h := w.store.hash(w.keys[i])
 	if s := sh.find(h, l.ident); s != nil {
-		return !s.is(hides)
+		return !s.is(overrides)
 	}
-	return sh.sketch.recall(&l.bound, h, l.ident, w.store.locked(sh)).IsZero()
+	return sh.sketch.estimate(&l.bound, h, l.ident, w.store.locked(sh)).IsZero()
 }
 
 // ask asks the store as it is.
@@ -241,7 +241,7 @@ func (w *world) ask(i int, cost int64, v statespace.Verb) (statespace.Answer, er
 	if v == statespace.Charge {
 		ask.Override = &core.Override{Charge: true}
 	}
-	w.store.shards[0].asked = 0 // no sweep, which is a step of its own
+	w.store.shards[0].decisions = 0 // no sweep, which is a step of its own
 	d := w.counts.Take(context.Background(), ask)
 	return statespace.Answer{
 		Admitted: d.Allowed, Remaining: d.Remaining,
@@ -309,15 +309,15 @@ func (w *world) comesBack(m memory, i int, cost, at int64) error {
 func (w *world) unknown(m *memory, i int) error {
 	sh := &w.store.shards[0]
 	r := request{hash: w.store.hash(w.keys[i]), now: w.store.locked(sh), cost: 1}
-	all := make([]held, 1)
-	if w.counts.lookup(sh, &r, all); !strange(all) {
+	all := make([]clientState, 1)
+	if w.counts.lookup(sh, &r, all); !isNewKey(all) {
 		return nil
 	}
 	exact := w.exact(i)
 	want, after, _ := w.rule.Ask(m.clients[i], r.now, 1, statespace.Take)
 	v := w.counts.limits[0].decide(&all[0], &r)
 	if v.Admitted {
-		w.counts.remember(sh, &r, all)
+		w.counts.record(sh, &r, all)
 		m.clients[i] = after
 	}
 	return w.judge(exact, statespace.Answer(v), want)
@@ -395,7 +395,7 @@ func (w *world) key(m memory) string {
 			if slices.Contains(w.prints, print) {
 				print = 0
 			}
-			add(int64(print), int64(one.tally[i].older), int64(one.tally[i].newer))
+			add(int64(print), int64(one.counts[i].older), int64(one.counts[i].newer))
 		}
 	}
 	return string(key)

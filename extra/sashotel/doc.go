@@ -34,7 +34,7 @@
 //	sash.store.evictions          counter        {eviction}  sash.store
 //	sash.store.sketch_only        counter        {request}   sash.store
 //	sash.store.refused_evicted    counter        {request}   sash.store
-//	sash.store.refused_newcomers  counter        {request}   sash.store
+//	sash.store.refused_new_keys  counter        {request}   sash.store
 //	sash.store.full               counter        {decision}  sash.store
 //
 // And it adds these of a redisstore:

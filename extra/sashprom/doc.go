@@ -26,7 +26,7 @@
 //	sash_store_evictions_total{store}           slots given up for others while they counted something
 //	sash_store_sketch_only_total{store}         requests that were admitted and got no slot
 //	sash_store_refused_evicted_total{store}     requests without a slot, refused for what the client has counted
-//	sash_store_refused_newcomers_total{store}   the same for what others have counted; most are early
+//	sash_store_refused_new_keys_total{store}   the same for what others have counted; most are early
 //	sash_store_full_total{store}                decisions for which there was no room
 //
 // And it adds these of a redisstore:

@@ -59,7 +59,7 @@ func everything(t *testing.T, options ...sashprom.Option) *prometheus.Registry {
 	for name, store := range map[string]core.Store{
 		"memory": fixed[memstore.Stats]{stats: memstore.Stats{
 			Bytes: 1, MaxBytes: 2, Slots: 3, Limits: 4, Evictions: 5, SketchOnly: 6,
-			RefusedEvicted: 7, RefusedNewcomers: 8, Full: 9,
+			RefusedEvicted: 7, RefusedNewKeys: 8, Full: 9,
 		}},
 		"redis": fixed[redisstore.Stats]{stats: redisstore.Stats{
 			Breakers: []redisstore.Breaker{
@@ -110,7 +110,7 @@ func TestScrape(t *testing.T) {
 		`sash_store_evictions_total{store="memory"} 5`,
 		`sash_store_sketch_only_total{store="memory"} 6`,
 		`sash_store_refused_evicted_total{store="memory"} 7`,
-		`sash_store_refused_newcomers_total{store="memory"} 8`,
+		`sash_store_refused_new_keys_total{store="memory"} 8`,
 		`sash_store_full_total{store="memory"} 9`,
 
 		`sash_breaker_state{server="a:1",state="open",store="redis"} 1`,

@@ -6,11 +6,11 @@ import (
 	"github.com/sashlimit/sash/core"
 )
 
-// Bucket is the debt of a client, as a time: at the time At it takes Owed microseconds and Fraction/2^40 of one until all
+// Bucket is the debt of a client, as a time: from At it takes Owed microseconds and Fraction/2^40 of one until all
 // is paid. Under a limit of N in W each unit costs W/N, a request adds its cost, and no more than W may be owed. So the
 // debt means the same under every limit, and no rate is stored. The zero value owes nothing.
 //
-// All numbers are integers. A debt is a whole number of Nths of a microsecond, and Fraction is less than 2^-40 below it:
+// All numbers are integers. A debt is a whole number of Nths of a microsecond, and Fraction is less than 2^-40 below:
 // under the same N every step is exact. Another N rounds the debt up to its next Nth. Intermediate products have up to
 // 93 bits: two words here, and digits in Lua, whose numbers are exact up to 2^53 (bucket.lua).
 //

@@ -101,7 +101,8 @@ func TestBucketExact(t *testing.T) {
 				changed++
 				b := (*bucket)(&c.log).bucket().AsOf(now)
 				kept := new(big.Rat).Add(big.NewRat(b.Owed, 1), big.NewRat(b.Fraction, 1<<fractionBits))
-				if less := new(big.Rat).Sub(plain.left(now), kept); less.Sign() < 0 || less.Cmp(big.NewRat(1, 1<<fractionBits)) >= 0 {
+				less := new(big.Rat).Sub(plain.left(now), kept)
+				if less.Sign() < 0 || less.Cmp(big.NewRat(1, 1<<fractionBits)) >= 0 {
 					t.Fatalf("seed %d: %+v, %s owed", seed, b, plain.left(now).FloatString(20))
 				}
 				plain.owed, plain.at = kept, now
@@ -296,7 +297,7 @@ func TestBucketCenturies(t *testing.T) {
 	}
 }
 
-// TestBucketEvicted: what a sketch keeps of a bucket is never less than is used, at any time until all is back, and hardly
+// TestBucketEvicted: an EvictedCount of a bucket is never less than is used, at any time until all is back, and hardly
 // more: units go on coming back while they are in a sketch.
 func TestBucketEvicted(t *testing.T) {
 	for seed := range uint64(2000) {
@@ -342,7 +343,7 @@ func TestBucketEvicted(t *testing.T) {
 	}
 }
 
-// TestBucketEvictedDecides: the RetryAfter and ResetAfter of an EvictedCount are exact to the microsecond, for debts too.
+// TestBucketEvictedDecides: RetryAfter and ResetAfter of an EvictedCount are exact to the microsecond, for debts too.
 func TestBucketEvictedDecides(t *testing.T) {
 	refused := 0
 	for seed := range uint64(2000) {

@@ -90,7 +90,7 @@ func TestEpoch(t *testing.T) {
 	}
 }
 
-// TestEvictedIsLate: a refusal by an EvictedCount alone tells a time that is not too soon, and too late by a window at most: of a
+// TestEvictedIsLate: the RetryAfter of an EvictedCount is not too short, and too long by a window at most: of a
 // CoarseLog by sixty slots, whose length is rounded up. So none waits longer than two windows and a slot.
 func TestEvictedIsLate(t *testing.T) {
 	for kind, most := range map[core.Algorithm]int64{

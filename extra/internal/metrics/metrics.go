@@ -74,7 +74,7 @@ var memory = []Metric{
 	ofStats("SketchOnly", Counter, "store.sketch_only", "{request}", "Requests that were admitted and got no slot."),
 	ofStats("RefusedEvicted", Counter, "store.refused_evicted", "{request}",
 		"Requests without a slot, refused for what the sketches say of the client, maybe early."),
-	ofStats("RefusedNewcomers", Counter, "store.refused_newcomers", "{request}",
+	ofStats("RefusedNewKeys", Counter, "store.refused_new_keys", "{request}",
 		"Requests without a slot, refused for what others have counted, most of them early."),
 	ofStats("Full", Counter, "store.full", "{decision}", "Decisions for which there was no room."),
 }

@@ -10,8 +10,8 @@ import (
 func init() { definitions[core.Bucket] = bucket{} }
 
 // bucket is an owed time, in parts of a microsecond that any N below 17 divides. Each unit adds W/N. The first entry
-// holds the time owed at the newest request; the others are the requests, less their returned units. Elapsed is the time
-// during which any was owed, in microseconds, less the time that has paid for returned units.
+// holds the time owed at the newest request; the others are the requests, less their returned units. Elapsed is
+// the time during which any was owed, in microseconds, less the time that has paid for returned units.
 type bucket struct{}
 
 const parts = 720_720

@@ -251,7 +251,7 @@ func withParts(v variables, own *algorithm, several bool, parts ...string) varia
 	return v
 }
 
-// allowedLeadSource returns how far ahead of TIME a rule of n limits may have counted, in Lua; see [window.AllowedLead].
+// allowedLeadSource returns [window.AllowedLead] of a rule of n limits, in Lua.
 func allowedLeadSource(n int) string {
 	windows := strconv.Itoa(window.MaxLead * window.LeadPart)
 	for i := range n {
