@@ -16,7 +16,7 @@ func TestDependencies(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	want := []string{module + "internal/errs", core + "/internal/eventlog", core + "/internal/waitqueue",
+	want := []string{core + "/internal/waitqueue", module + "internal/errs",
 		module + "internal/notice", core}
 	if got := strings.Fields(string(out)); !slices.Equal(got, want) {
 		t.Errorf("%s compiles %q, want %q", core, got, want)

@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
-	"github.com/sashlimit/sash/core/internal/eventlog"
 	"github.com/sashlimit/sash/internal/errs"
 )
 
@@ -45,10 +47,42 @@ func checkLog(observer string, log *slog.Logger, interval time.Duration, allowZe
 }
 
 // errorLog is the Observer of LogErrors.
-type errorLog struct{ problems *eventlog.Problems }
+type errorLog struct {
+	outages atomic.Int32 // number of rules with an outage
+
+	log      func() *slog.Logger // called for each line
+	interval time.Duration
+
+	mu        sync.Mutex // guards histories
+	histories map[ruleName]*problemHistory
+}
+
+const (
+	// maxHistories is the maximum number of rules with lines of their own. All others share theirs.
+	maxHistories = 256
+
+	// quietPeriod is the time without a failure after which an outage is over: a store that fails now and then has
+	// not recovered in between.
+	quietPeriod = time.Minute
+)
+
+// problemHistory holds the latest lines about the problems of a rule, and its outage.
+type problemHistory struct {
+	lines [numOutcomes]struct {
+		written time.Time
+		skipped int // later problems without a line
+	}
+	outage outage
+}
+
+// outage is a time in which a store fails requests.
+type outage struct {
+	first, latest time.Time // failures
+	requests      int       // 0 if there is no outage
+}
 
 func newErrorLog(log func() *slog.Logger, interval time.Duration) *errorLog {
-	return &errorLog{eventlog.NewProblems(log, interval)}
+	return &errorLog{log: log, interval: interval, histories: map[ruleName]*problemHistory{}}
 }
 
 // Observe implements [Observer].
@@ -60,38 +94,94 @@ func (o *errorLog) Observe(ctx context.Context, e Event) {
 	case outcome == OutcomeFallbackRefused:
 		outcome = OutcomeFallbackAdmitted // they share a line
 	}
-	problem := &problems[outcome]
 	switch {
-	case problem.text != "":
-		hint := problem.hint
-		if hint == "" {
-			hint = hintOf(e.Decision.Err)
-		}
-		stage := ""
-		if e.Stage != StageUnknown {
-			stage = e.Stage.String()
-		}
-		o.problems.Add(ctx, &eventlog.Problem{
-			Source: e.source(), Kind: uint8(outcome), Outage: problem.hint == "", Text: "sash: " + problem.text,
-			Err: e.Decision.Err, Hint: hint, Stage: stage, Shadow: e.Shadow,
-		})
-	case e.Decision.Err == nil && e.Decision.Source == SourceCounted && o.problems.Outages.Load() > 0:
-		o.problems.Recover(ctx, e.source())
+	case problems[outcome].text != "":
+		o.addProblem(ctx, &e, outcome)
+	case e.Decision.Err == nil && e.Decision.Source == SourceCounted && o.outages.Load() > 0:
+		o.endOutage(ctx, &e)
 	}
 }
 
-// Notice implements [NoticeObserver].
+// addProblem writes a line about a problem, or counts it for the next line.
+func (o *errorLog) addProblem(ctx context.Context, e *Event, outcome Outcome) {
+	problem, now := &problems[outcome], time.Now()
+	start, hint := now, problem.hint
+	o.mu.Lock()
+	h := o.history(e)
+	if hint == "" { // an outage
+		hint = hintOf(e.Decision.Err)
+		if h.outage.requests == 0 {
+			h.outage.first = now
+			o.outages.Add(1)
+		}
+		h.outage.latest = now
+		h.outage.requests++
+		start = h.outage.first
+	}
+	line := &h.lines[outcome]
+	if now.Sub(line.written) < o.interval {
+		line.skipped++
+		o.mu.Unlock()
+		return
+	}
+	skipped := line.skipped
+	line.written, line.skipped = now, 0
+	o.mu.Unlock()
+
+	text := strings.TrimPrefix(errs.Text(e.Decision.Err), "the store failed: ") // the message says it
+	attrs := append(e.logAttrs(), slog.String("error", escape(text, maxLogText)),
+		slog.String("hint", escape(hint, maxNotice)))
+	if e.Stage != StageUnknown {
+		attrs = append(attrs, slog.String("stage", e.Stage.String()))
+	}
+	o.log().LogAttrs(ctx, slog.LevelWarn, "sash: "+problem.text, appendNonZero(attrs,
+		slog.Bool("shadow", e.Shadow), slog.Int("more", skipped), slog.Duration("since", now.Sub(start)))...)
+}
+
+// endOutage writes a line if a quiet period of the store has ended an outage.
+func (o *errorLog) endOutage(ctx context.Context, e *Event) {
+	o.mu.Lock()
+	h := o.history(e)
+	ended := h.outage
+	if ended.requests == 0 || time.Since(ended.latest) < quietPeriod {
+		o.mu.Unlock()
+		return
+	}
+	h.outage = outage{}
+	for outcome := range h.lines {
+		if problems[outcome].hint == "" {
+			h.lines[outcome].written = time.Time{} // the next outage has a line at once
+			h.lines[outcome].skipped = 0
+		}
+	}
+	o.outages.Add(-1)
+	o.mu.Unlock()
+	o.log().LogAttrs(ctx, slog.LevelInfo, "sash: the store answers again", append(e.logAttrs(),
+		slog.Duration("outage", ended.latest.Sub(ended.first)), slog.Int("decided_by_policy", ended.requests))...)
+}
+
+// history returns the history of the event's rule. o.mu must be held.
+func (o *errorLog) history(e *Event) *problemHistory {
+	id := ruleName{e.Name, e.Rule}
+	if o.histories[id] == nil && len(o.histories) >= maxHistories {
+		id = ruleName{}
+	}
+	h := o.histories[id]
+	if h == nil {
+		h = &problemHistory{}
+		o.histories[id] = h
+	}
+	return h
+}
+
+// Notice implements [NoticeObserver]. The text of a notice is bounded by its limiter.
 func (o *errorLog) Notice(ctx context.Context, n Notice) {
-	o.problems.Notice(ctx, eventlog.Source{Limiter: n.Name, Rule: n.Rule}, n.Code, n.Text)
+	e := Event{Name: n.Name, Rule: n.Rule}
+	o.log().LogAttrs(ctx, slog.LevelWarn, "sash: "+n.Text, append(e.logAttrs(), slog.String("code", n.Code))...)
 }
 
-// source returns the names of the event for a log.
-func (e *Event) source() eventlog.Source {
-	return eventlog.Source{Limiter: e.Name, Rule: e.Rule, Route: e.Label}
-}
-
-// problems are the outcomes that LogErrors writes about: what happens to the requests, and what to do. Those without
-// a hint are outages, whose error has one.
+// problems holds the message and the hint of each outcome that LogErrors writes about. An outage has no hint here: its
+// error has one.
 var problems = [numOutcomes]struct{ text, hint string }{
 	OutcomeFailedOpen:       {"the store fails: requests are served, uncounted", ""},
 	OutcomeFailedClosed:     {"the store fails: requests are refused", ""},

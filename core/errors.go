@@ -17,7 +17,7 @@ var (
 
 	// These are an ErrStore too: a breaker is open; there is no room even if all others are evicted; or a function that
 	// middleware asks for a request's limits or cost has failed, or what it says is wrong.
-	ErrUnavailable error = &wrappedError{"sash: the store has been failing, and the request did not wait for it", ErrStore}
+	ErrUnavailable error = &wrappedError{"sash: the store has been failing: the request did not wait", ErrStore}
 	ErrStoreFull   error = &wrappedError{"sash: the store is full", ErrStore}
 	ErrLimits      error = &wrappedError{"sash: the limits of the request are unknown", ErrStore}
 

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/sashlimit/sash/core/internal/eventlog"
 	"github.com/sashlimit/sash/internal/notice"
 )
 
@@ -48,7 +47,7 @@ func (l *Limiter) report(ctx context.Context, r *Request, d *Decision, elapsed t
 
 // wantsEvent reports whether the observer uses a decision.
 func (l *Limiter) wantsEvent(d *Decision) bool {
-	return l.observed || l.log != nil && (d.Err != nil || l.log.problems.Outages.Load() > 0)
+	return l.observed || l.log != nil && (d.Err != nil || l.log.outages.Load() > 0)
 }
 
 // setObserver sets the observers of decisions and of notices from the config.
@@ -72,7 +71,7 @@ func (l *Limiter) Notice(ctx context.Context, code, text string) {
 		return
 	}
 	if _, known := l.shared.noticeCodes.LoadOrStore(code, nil); !known {
-		text = eventlog.Escape(text, eventlog.MaxNotice)
+		text = escape(text, maxNotice)
 		l.noticeObserver.Notice(ctx, Notice{Code: code, Name: l.config.Name, Rule: l.rule, Text: text})
 	}
 }

@@ -81,7 +81,7 @@
 //	timeout      no answer within core.Config.Timeout
 //	connection   the network, or no connection
 //	server       an error that the server answered
-//	unavailable  the store has been failing, and the request did not wait for it
+//	unavailable  the store has been failing: the request did not wait
 //	full         a memstore had no room
 //	other        any other error
 //
