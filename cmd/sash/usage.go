@@ -45,7 +45,7 @@ func clientCommand(ctx context.Context, args []string, sys system, resets bool) 
 	if err != nil {
 		return explain(ctx, store, s.timeout, err)
 	}
-	told := answer{key, resets, report.OfUses(limiter, uses)}
+	told := answer{key, resets, report.NewUsage(limiter, uses)}
 	if s.json {
 		return writeJSON(sys, told)
 	}
@@ -85,7 +85,7 @@ func (a *answer) table(limiter *core.Limiter) string {
 		fmt.Fprintf(w, "%s\t%d\t%d\t%s\n", use.Limit.Limit, use.Used, use.Remaining, resets)
 	}
 	_ = w.Flush() // to a strings.Builder
-	if !a.Counted() {
+	if !a.HasUsage() {
 		b.WriteString(nothingCounted)
 	}
 	return b.String()

@@ -1,6 +1,5 @@
-// Package heavyhitters finds the clients that are refused most and admitted most, in
-// bounded memory. It answers "who is being limited", which metrics cannot: a client's
-// key is no label.
+// Package heavyhitters finds the clients with the most refused and the most admitted requests, in bounded memory.
+// Metrics cannot: a client's key must not be a label.
 //
 //	heavy, err := heavyhitters.New(20)
 //	observer := core.Observers(heavy, core.LogErrors(slog.Default(), time.Minute))
@@ -9,8 +8,8 @@
 //		fmt.Printf("%q: %d to %d requests\n", c.Key, c.AtLeast, c.Requests)
 //	}
 //
-// They are those of this process, since New or the last Reset: each replica has its own. Package
-// sashadmin shows them on a page.
+// The counts are of this process since New or the last Reset: each replica has its own. Package sashadmin shows them on
+// a page.
 //
 // # How it counts
 //
@@ -41,46 +40,44 @@ import (
 )
 
 const (
-	// maxK bounds the argument of New.
+	// maxK is the largest argument of New.
 	maxK = 1000
 
-	// maxRules bounds the rules that have counts of their own.
+	// maxRules is the largest number of rules with their own counts.
 	maxRules = 100
 
-	// otherName stands for the rules beyond maxRules.
+	// otherName is the name for all rules beyond maxRules.
 	otherName = "other"
 )
 
 // Clients counts requests by client. It is an observer of limiters, and safe for
 // concurrent use. [New] makes one; the zero Clients cannot be used.
 //
-// A request is counted if a limit has decided it, in the store or in a fallback. Peeks
-// are not, nor what a policy decides without a store. Each request counts 1, whatever it
-// costs.
+// A request is counted if a limit decides it, in the store or in a fallback. Peeks and decisions of a policy without a
+// store are not counted. Each request counts 1, whatever its cost.
 type Clients struct {
 	k    int
 	seed maphash.Seed
 
 	mu    sync.Mutex                // held while a rule is added and while all is reset
-	since atomic.Pointer[time.Time] // when counting began
-	rules atomic.Pointer[[]*rule]   // the slice does not change once others can see it
+	since atomic.Pointer[time.Time] // start of the counts
+	rules atomic.Pointer[[]*rule]   // the slice is immutable once stored
 }
 
-// rule has the tables of one rule.
+// rule holds the tables of one rule.
 type rule struct {
 	limiter, name string
 	tables        [outcomes]table // by core.OutcomeAdmitted and core.OutcomeRefused
 }
 
-// outcomes is the number of outcomes with rankings of their own.
+// outcomes is the number of outcomes with rankings.
 const outcomes = core.OutcomeRefused + 1
 
-// New returns Clients that names the k heaviest of each rule and outcome. k is from 1 to
-// 1,000; another k is an error.
+// New returns Clients with rankings of the k heaviest clients of each rule and outcome. It returns an error unless k is
+// from 1 to 1,000.
 //
 // A rule takes between 2 and 5 KiB for each of the k clients, and at least 5 KiB, from its
-// first request on. 100 rules have counts of their own; all others are counted together, as a rule
-// "other" of a limiter "other".
+// first request on. 100 rules have their own counts; all others are counted as the rule "other" of the limiter "other".
 func New(k int) (*Clients, error) {
 	if k < 1 || k > maxK {
 		return nil, fmt.Errorf("sash: heavyhitters.New(%d): give from 1 to %d clients", k, maxK)
@@ -93,7 +90,7 @@ func New(k int) (*Clients, error) {
 
 // Observe counts the request of e.
 func (c *Clients) Observe(_ context.Context, e core.Event) {
-	e.Shadow = false // what would have been refused counts as refused
+	e.Shadow = false // shadow refusals count as refusals
 	outcome := e.Outcome()
 	switch {
 	case e.Peek || e.Key == "":
@@ -118,7 +115,7 @@ func (c *Clients) find(limiter, name string) *rule {
 	return nil
 }
 
-// rule returns the rule that requests of the given one are counted for.
+// rule returns the rule that counts the requests of the given one, and adds it if necessary.
 func (c *Clients) rule(limiter, name string) *rule {
 	if r := c.find(limiter, name); r != nil {
 		return r
@@ -144,9 +141,8 @@ func (c *Clients) rule(limiter, name string) *rule {
 	return r
 }
 
-// Reset begins to count anew: call it now and then, such as once an hour, so that the
-// heaviest clients are those of the present. Requests that are counted meanwhile may
-// count before or after it.
+// Reset clears the counts. Call it regularly, such as once an hour, so that the rankings are recent. Concurrent
+// requests may count before or after it.
 func (c *Clients) Reset() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -35,23 +35,23 @@ func TestSetBounds(t *testing.T) {
 // checkSet compares a set with exact counts.
 func checkSet(t *testing.T, s *set, exact map[string]uint64) {
 	t.Helper()
-	clients, requests, placeless := s.add(nil)
+	clients, requests, unlisted := s.add(nil)
 	placed := map[string]bool{}
 	for _, c := range clients {
 		placed[c.Key] = true
 		if n := exact[c.Key]; n < c.AtLeast || n > c.Requests {
 			t.Errorf("%s sent %d, want from %d to %d", c.Key, n, c.AtLeast, c.Requests)
 		}
-		if over := c.Requests - c.AtLeast; over > requests/ways {
-			t.Errorf("%s: the bounds are %d apart, want at most %d", c.Key, over, requests/ways)
+		if over := c.Requests - c.AtLeast; over > requests/setSize {
+			t.Errorf("%s: the bounds are %d apart, want at most %d", c.Key, over, requests/setSize)
 		}
 	}
-	if placeless > requests/ways {
-		t.Errorf("a client without a place may have sent %d, want at most %d", placeless, requests/ways)
+	if unlisted > requests/setSize {
+		t.Errorf("a client without a place may have sent %d, want at most %d", unlisted, requests/setSize)
 	}
 	for key, n := range exact {
-		if !placed[key] && n > placeless {
-			t.Errorf("%s has no place and sent %d, want at most %d", key, n, placeless)
+		if !placed[key] && n > unlisted {
+			t.Errorf("%s has no place and sent %d, want at most %d", key, n, unlisted)
 		}
 	}
 }
@@ -60,8 +60,9 @@ func checkSet(t *testing.T, s *set, exact map[string]uint64) {
 func TestTableSize(t *testing.T) {
 	for k := 1; k <= maxK; k += 1 + k/10 {
 		size := int(outcomes) * len(newTable(k).sets) * int(unsafe.Sizeof(set{}))
-		if places := len(newTable(k).sets) * ways; places < k*placesPerClient || places >= max(32, k*placesPerClient*2+32) {
-			t.Errorf("%d clients have %d places", k, places)
+		n := len(newTable(k).sets) * setSize
+		if n < k*entriesPerClient || n >= max(32, k*entriesPerClient*2+32) {
+			t.Errorf("%d clients have %d entries", k, n)
 		}
 		if size > max(k, 1)*5<<10 || k > 1 && size < k*2<<10 {
 			t.Errorf("%d clients take %d bytes, want from 2 to 5 KiB each", k, size)

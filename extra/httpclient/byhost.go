@@ -35,7 +35,7 @@ func ByHost(r *http.Request) (string, error) {
 	return "host:" + net.JoinHostPort(host, port), nil
 }
 
-// hostOf returns the host of a URL in the form that all its spellings have.
+// hostOf returns the host of a URL in a canonical form.
 func hostOf(u *url.URL) string {
 	host := u.Hostname()
 	if address, err := netip.ParseAddr(host); err == nil {

@@ -1,5 +1,5 @@
-// Package httpclient limits the requests that a program sends. A request waits for its turn,
-// and a server that asks for a pause by a 429 gets it.
+// Package httpclient limits the requests that a program sends. A request waits for its turn, and for the end of a pause
+// that the server requested by a 429.
 //
 //	transport, err := httpclient.NewTransport(limiter, httpclient.ByHost, http.DefaultTransport)
 //	...

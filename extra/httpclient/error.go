@@ -11,20 +11,20 @@ import (
 
 // Errors of the RoundTripper of [NewTransport], to be compared with [errors.Is].
 var (
-	// ErrLimited: the limit is reached, and [NoWait] is set.
+	// ErrLimited means that the limit is reached and [NoWait] is set.
 	ErrLimited = clientlimit.ErrLimited
 
-	// ErrPaused: the server has asked for a pause, and there was no time to wait for its
-	// end. If that is because of the context's deadline, the error is a [core.ErrTooLate] too.
+	// ErrPaused means that the server requested a pause that is too long to wait for. If it ends after the context's
+	// deadline, the error is a [core.ErrTooLate] too.
 	ErrPaused = clientlimit.ErrPaused
 )
 
-// Error says why a request was not sent. It matches [ErrLimited], [ErrPaused], an
+// Error is the reason why a request was not sent. It matches [ErrLimited], [ErrPaused], an
 // error of [core.Limiter.Wait], [core.ErrStore] where a closed policy refused, the error of
 // the request's context, or wraps that of the key function.
 type Error struct {
 	// Decision is the refusal. Its RetryAfter is the rest of the pause in an ErrPaused, and
-	// its Source is core.SourceNone where no limiter was asked.
+	// its Source is core.SourceNone if no limiter decided.
 	Decision core.Decision
 
 	err error
@@ -38,8 +38,7 @@ func (e *Error) Error() string {
 // Unwrap returns why the request was not sent.
 func (e *Error) Unwrap() error { return e.err }
 
-// Timeout reports whether the request was not sent because of its deadline. [net/url.Error]
-// asks it.
+// Timeout reports whether the request was not sent because of its deadline. [net/url.Error] calls it.
 func (e *Error) Timeout() bool {
 	return errors.Is(e.err, core.ErrTooLate) ||
 		errors.Is(e.err, context.DeadlineExceeded) && !errors.Is(e.err, core.ErrTimeout) // that of the store

@@ -12,27 +12,27 @@ import (
 	"github.com/sashlimit/sash/core"
 )
 
-// pause returns the time that a response asks to wait before the next request, from 0 to longestPause. at is the
-// time at which it came. What is read depends on the status:
+// pause returns the wait that a response requests before the next request, from 0 to maxWait. at is its arrival. The
+// fields that count depend on the status:
 //
 //   - 429: all of the fields below.
-//   - 403: a Retry-After, and the reset of a quota of which 0 remain. Any other 403 is no matter of time.
+//   - 403: a Retry-After, and the reset of a quota of which 0 remain. Other 403s do not depend on time.
 //   - 503: a Retry-After.
 //
-// The fields are these. The first kind that can be read counts, and of one kind the longest wait:
+// The first kind of field in this list that is valid counts, and of one kind the longest wait:
 //
-//   - Retry-After, and all that has it in its name, such as Retry-After-Ms.
+//   - Retry-After, and each name that contains it, such as Retry-After-Ms.
 //   - RateLimit of the IETF's drafts, `"default";r=0;t=30` or `limit=100, remaining=0, reset=30`.
 //   - RateLimit-Reset.
-//   - All that has Limit and then Reset in its name, such as X-RateLimit-Reset-Requests.
+//   - Each name with Limit and then Reset in it, such as X-RateLimit-Reset-Requests.
 //
-// A quota that has some left, by the Remaining beside its reset, is not why a request was refused.
+// A quota with units left, by the Remaining beside its reset, is not the reason for the refusal.
 func pause(status int, h http.Header, at time.Time) (wait time.Duration) {
 	if !slices.Contains([]int{http.StatusTooManyRequests, http.StatusForbidden, http.StatusServiceUnavailable}, status) {
 		return 0
 	}
 	if date, err := http.ParseTime(h.Get("Date")); err == nil {
-		at = date // times are reckoned from the server's clock, so that the clocks need not agree
+		at = date // by the server's clock, which may differ from this one
 	}
 	best := noKind
 	for name, values := range h {
@@ -53,13 +53,13 @@ func pause(status int, h http.Header, at time.Time) (wait time.Duration) {
 	return wait
 }
 
-// longestPause is the longest wait that pause returns.
-const longestPause = core.MaxWindow
+// maxWait is the longest wait that pause returns.
+const maxWait = core.MaxWindow
 
-// maxValue is the length in bytes of the longest value that is read.
+// maxValue is the largest length in bytes of a value that is read.
 const maxValue = 1 << 10
 
-// The kinds of fields, in the order in which they count.
+// The kinds of fields, in order of precedence.
 const (
 	retryAfter = iota
 	rateLimit
@@ -68,7 +68,7 @@ const (
 	noKind
 )
 
-// kindOf returns the kind of the field with a name, which is in lower case.
+// kindOf returns the kind of a field by its name in lower case.
 func kindOf(name string) int {
 	before, _, reset := strings.Cut(name, "reset")
 	switch {
@@ -84,11 +84,11 @@ func kindOf(name string) int {
 	return noKind
 }
 
-// quota is one quota as a response tells it: when it comes back, and how much remains.
+// quota is a quota in a response: its resets, and its remaining units.
 type quota struct{ reset, remaining []string }
 
-// isEmpty reports whether nothing remains of the quota, so that a request was refused for it. A 429 need not say what
-// remains, but for a small number in X-RateLimit-Reset: that may be anything, such as the length of the window.
+// isEmpty reports whether no units of the quota remain, so that it is the reason for the refusal. A 429 need not give
+// the remaining units, except with a small number in X-RateLimit-Reset, which may be the length of the window.
 func (q quota) isEmpty(status int, name string) bool {
 	if len(q.remaining) == 0 {
 		small := len(q.reset) > 0 && len(q.reset[0]) < len("100000000") && strings.Trim(q.reset[0], "0123456789") == ""
@@ -145,7 +145,7 @@ func draftQuotas(values []string) []quota {
 	return all
 }
 
-// unitOf returns the seconds for which 1 stands in a field.
+// unitOf returns the unit of a field in seconds.
 func unitOf(name string) float64 {
 	if strings.HasSuffix(name, "-ms") || strings.HasSuffix(name, "milliseconds") {
 		return 1e-3
@@ -153,26 +153,26 @@ func unitOf(name string) float64 {
 	return 1
 }
 
-// longest returns the longest wait that can be read in values, each of which may be a list, and whether there is one.
+// longest returns the longest valid wait in values, each of which may be a list, and reports whether there is one.
 func longest(values []string, unit float64, now time.Time) (wait time.Duration, ok bool) {
-	note := func(text string) bool {
+	parse := func(text string) bool {
 		d, read := waitOf(strings.TrimSpace(text), unit, now)
 		wait, ok = max(wait, d), ok || read
 		return read
 	}
 	for _, value := range values {
-		if len(value) > maxValue || note(value) { // a date has a comma too
+		if len(value) > maxValue || parse(value) { // a date has a comma too
 			continue
 		}
 		for part := range strings.SplitSeq(value, ",") {
-			note(part)
+			parse(part)
 		}
 	}
 	return wait, ok
 }
 
-// waitOf reads a number, a duration such as 6m0s, or a date. A time that is over is 0. A negative number or duration
-// cannot be read.
+// waitOf parses a number, a duration such as 6m0s, or a date. The wait for a past time is 0. A negative number or
+// duration is invalid.
 func waitOf(text string, unit float64, now time.Time) (wait time.Duration, ok bool) {
 	if strings.Trim(text, "0123456789.") == "" {
 		n, err := strconv.ParseFloat(text, 64)
@@ -182,28 +182,27 @@ func waitOf(text string, unit float64, now time.Time) (wait time.Duration, ok bo
 		return waitOfNumber(n, unit, now), true
 	}
 	if d, err := time.ParseDuration(text); err == nil {
-		return min(max(0, d), longestPause), d >= 0
+		return min(max(0, d), maxWait), d >= 0
 	}
 	if t, err := timeOf(text); err == nil {
-		return min(max(0, t.Sub(now)), longestPause), true
+		return min(max(0, t.Sub(now)), maxWait), true
 	}
 	return 0, false
 }
 
-// leastTime is the least Unix time, one of 1985. No quota takes that many seconds to come back, and no clock is that
-// slow.
-const leastTime = 5e8
+// minUnixTime is the smallest Unix time, in 1985. It exceeds the seconds of every quota's reset.
+const minUnixTime = 5e8
 
-// waitOfNumber returns the wait that a number means: so many units, or until a Unix time, in seconds, or in
-// milliseconds, microseconds or nanoseconds if that is within longestPause from now.
+// waitOfNumber returns the wait that a number means: that many units, or until a Unix time in seconds, or in
+// milliseconds, microseconds or nanoseconds if the wait is then within maxWait.
 func waitOfNumber(n, unit float64, now time.Time) time.Duration {
-	wait, most := n*unit, longestPause.Seconds()
-	if wait >= leastTime {
+	wait, most := n*unit, maxWait.Seconds()
+	if wait >= minUnixTime {
 		clock := float64(now.Unix()) + float64(now.Nanosecond())/1e9
 		wait = n - clock
 		for _, perSecond := range []float64{1e3, 1e6, 1e9} {
-			if left := n/perSecond - clock; math.Abs(left) <= most {
-				wait = left
+			if remaining := n/perSecond - clock; math.Abs(remaining) <= most {
+				wait = remaining
 			}
 		}
 	}

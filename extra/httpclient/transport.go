@@ -19,15 +19,13 @@ import (
 // deadline, which Client.Timeout sets too, and its pace while the store fails.
 // With [NoWait] a request fails at once where it would have to wait.
 //
-// After a 429, further requests of the same key wait for as long as the server asks by
-// Retry-After, RateLimit, RateLimit-Reset, or a field with Limit and then Reset in its name,
-// such as X-RateLimit-Reset; after a 503 by Retry-After; after a 403 by Retry-After or the
-// reset of a quota of which 0 remain. The value is a number of seconds, also with a fraction,
-// or of milliseconds where the name says so, a duration such as 6m0s, a date, or a Unix time.
-// [MaxPause] bounds the wait. This process alone keeps the pause. A request that was admitted
-// while the pause began is decided and counted anew after it. No request is sent twice: the
-// caller gets the response and may send another. Pauses of at most 1,024 keys are kept;
-// beyond, the one that ends first is dropped.
+// After a 429, further requests of the same key wait for as long as the server asks by Retry-After, RateLimit,
+// RateLimit-Reset, or a field with Limit and then Reset in its name, such as X-RateLimit-Reset; after a 503 by
+// Retry-After; after a 403 by Retry-After or the reset of a quota of which 0 remain. The value is a number of seconds,
+// also with a fraction, or of milliseconds where the name says so, a duration such as 6m0s, a date, or a Unix time.
+// [MaxPause] bounds the wait. The pause applies to this process only. A request that was admitted when the pause
+// started is decided and counted again after it. No request is sent twice: the caller gets the response and may send
+// another. At most 1,024 keys are paused; beyond that, the pause that ends first is dropped.
 //
 // A request that is not sent fails with an [*Error], which an http.Client wraps: use
 // [errors.As] and [errors.Is]. The request is not changed, and its body is always closed.
@@ -66,8 +64,8 @@ func NoWait() Option {
 	return func(t *transport) error { t.gate.NoWait = true; return nil }
 }
 
-// MaxPause sets the longest pause that a server may ask for, instead of an hour: a longer
-// one is cut to it. With 0 no server is heeded; else d is from 1 s to [core.MaxWindow].
+// MaxPause sets the longest pause that a server can request; the default is an hour. A longer pause is cut to d. With 0
+// all pauses are ignored; otherwise d is from 1 s to [core.MaxWindow].
 func MaxPause(d time.Duration) Option {
 	return func(t *transport) error {
 		if d != 0 && (d < time.Second || d > core.MaxWindow) {
@@ -78,7 +76,7 @@ func MaxPause(d time.Duration) Option {
 	}
 }
 
-// apply checks the arguments and applies the options. It is called by NewTransport only.
+// apply checks the arguments and applies the options.
 func (t *transport) apply(opts []Option) error {
 	if t.key == nil {
 		return errors.New("sash: the key function of NewTransport is nil: give one, such as httpclient.ByHost")

@@ -23,24 +23,25 @@ type rule struct {
 	Failed  *failures      `json:"failures,omitempty"`
 }
 
-// ofClient is an answer about a client, or with an empty one about the rules.
-type ofClient[R any] struct {
-	Client   string  `json:"client,omitempty"`
-	Rules    []R     `json:"rules"`
-	Refusals *lately `json:"refusals,omitempty"`
+// clientAnswer is an answer about a client, or about the rules if Client is empty.
+type clientAnswer[R any] struct {
+	Client   string          `json:"client,omitempty"`
+	Rules    []R             `json:"rules"`
+	Refusals *refusalHistory `json:"refusals,omitempty"`
 }
 
 // rules answers with the limits of all limiters.
 func (h *Handler) rules(*http.Request, url.Values) answer {
-	var told ofClient[rule]
+	var result clientAnswer[rule]
 	for _, l := range h.config.Limiters {
-		r := rule{Limiter: l.Name(), Rule: l.RuleName(), Policy: fmt.Sprint(l.Policy()), Failed: h.config.Failures.of(l)}
+		failed := h.config.Failures.forLimiter(l)
+		r := rule{Limiter: l.Name(), Rule: l.RuleName(), Policy: fmt.Sprint(l.Policy()), Failed: failed}
 		for _, limit := range l.Limits() {
-			r.Limits = append(r.Limits, report.OfLimit(limit))
+			r.Limits = append(r.Limits, report.NewLimit(limit))
 		}
-		told.Rules = append(told.Rules, r)
+		result.Rules = append(result.Rules, r)
 	}
-	return answer{status: http.StatusOK, page: "rules", data: told}
+	return answer{status: http.StatusOK, page: "rules", data: result}
 }
 
 // usage holds the units that a client has used of a rule. With an error the numbers may be missing, or
@@ -52,32 +53,31 @@ type usage struct {
 	Failed *failures `json:"failures,omitempty"`
 }
 
-// client answers with what a client has used of all rules.
+// client answers with a client's usage under all rules.
 func (h *Handler) client(r *http.Request, query url.Values) answer {
 	key, err := report.ClientKey(query)
 	if err != nil {
-		return failed(http.StatusBadRequest, err.Error())
+		return errorAnswer(http.StatusBadRequest, err.Error())
 	}
-	told := ofClient[usage]{Client: key, Refusals: h.config.Refusals.of(key, h.began)}
+	result := clientAnswer[usage]{Client: key, Refusals: h.config.Refusals.forClient(key, h.start)}
 	status := http.StatusOK
 	for _, l := range h.config.Limiters {
 		uses, err := l.Usage(r.Context(), key)
-		u := usage{Usage: report.OfUses(l, uses), Policy: fmt.Sprint(l.Policy()), Failed: h.config.Failures.of(l)}
+		u := usage{Usage: report.NewUsage(l, uses), Policy: fmt.Sprint(l.Policy()), Failed: h.config.Failures.forLimiter(l)}
 		if err != nil {
 			u.Error, status = err.Error(), http.StatusServiceUnavailable
 		}
-		told.Rules = append(told.Rules, u)
+		result.Rules = append(result.Rules, u)
 	}
-	return answer{status: status, page: "client", data: told}
+	return answer{status: status, page: "client", data: result}
 }
 
-// apiKey answers about the client of an API key, which comes in the body: a secret does not
-// belong into a URL.
+// apiKey answers about the client of an API key in the body, since a secret must not be in a URL.
 func (h *Handler) apiKey(r *http.Request, _ url.Values) answer {
 	r.Body = http.MaxBytesReader(nil, r.Body, maxQuery)
 	key, err := report.APIKey(r.PostFormValue("api_key"))
 	if err != nil {
-		return failed(http.StatusBadRequest, "in api_key of the body, "+err.Error())
+		return errorAnswer(http.StatusBadRequest, "in api_key of the body, "+err.Error())
 	}
 	query := url.Values{"key": {key}}
 	a := h.client(r, query)
@@ -91,13 +91,13 @@ func (h *Handler) heaviest(*http.Request, url.Values) answer {
 	return answer{status: http.StatusOK, page: "heaviest", data: map[string]any{"rankings": rankings}}
 }
 
-// state is that of a store.
+// state is the state of a store.
 type state struct {
 	Name  string          `json:"name"`
 	State json.RawMessage `json:"state"`
 }
 
-// row is a number, a time or a word of a state, and what it is called.
+// row is a named number, time or word of a state.
 type row struct{ Name, Value string }
 
 // Rows returns the rows of a table of the state.
@@ -140,31 +140,31 @@ func (h *Handler) states(*http.Request, url.Values) answer {
 		text, err := json.Marshal(h.config.Stores[name]())
 		if err != nil {
 			text := fmt.Sprintf("the state of the store %q cannot be shown: %v", name, err)
-			return failed(http.StatusInternalServerError, text)
+			return errorAnswer(http.StatusInternalServerError, text)
 		}
 		all = append(all, state{name, text})
 	}
 	return answer{status: http.StatusOK, page: "stores", data: map[string]any{"stores": all}}
 }
 
-// reset is that of a client in a rule.
+// reset is the result of a client's reset under a rule.
 type reset struct {
 	Limiter string `json:"limiter"`
 	Rule    string `json:"rule"`
 	Error   string `json:"error,omitempty"` // some counts may remain
 }
 
-// reset forgets what is counted for a client, in one rule or in all.
+// reset resets a client under one rule or all.
 func (h *Handler) reset(r *http.Request, query url.Values) answer {
 	key, err := report.ClientKey(query)
 	if err != nil {
-		return failed(http.StatusBadRequest, err.Error())
+		return errorAnswer(http.StatusBadRequest, err.Error())
 	}
 	limiter, rule, all := query.Get("limiter"), query.Get("rule"), query.Get("all") == "1"
 	if all == (query.Has("limiter") || query.Has("rule")) {
-		return failed(http.StatusBadRequest, "say what to reset: either all=1 or limiter and rule")
+		return errorAnswer(http.StatusBadRequest, "say what to reset: either all=1 or limiter and rule")
 	}
-	told := ofClient[reset]{Client: key}
+	result := clientAnswer[reset]{Client: key}
 	a := answer{status: http.StatusOK, page: "reset", next: "client?key=" + url.QueryEscape(key)}
 	for _, l := range h.config.Limiters {
 		if !all && (l.Name() != limiter || l.RuleName() != rule) {
@@ -174,12 +174,12 @@ func (h *Handler) reset(r *http.Request, query url.Values) answer {
 		if err := l.Reset(r.Context(), key); err != nil {
 			done.Error, a.status, a.next = err.Error(), http.StatusServiceUnavailable, ""
 		}
-		told.Rules = append(told.Rules, done)
+		result.Rules = append(result.Rules, done)
 	}
-	if told.Rules == nil {
+	if result.Rules == nil {
 		text := fmt.Sprintf("there is no limiter %.64q with the rule %.64q", limiter, rule)
-		return failed(http.StatusBadRequest, text)
+		return errorAnswer(http.StatusBadRequest, text)
 	}
-	a.data = told
+	a.data = result
 	return a
 }

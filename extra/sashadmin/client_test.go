@@ -71,10 +71,10 @@ func TestOutage(t *testing.T) {
 		"Policy: fail closed.",
 		"Policy: fallback, shared by 4. The fallback of this process has counted:", "<td>2/1m</td>",
 		`<td class="n">3</td>`)
-	const failed = `"error": "sash: the store failed: connection \u003crefused\u003e" }`
+	const errorAnswer = `"error": "sash: the store failed: connection \u003crefused\u003e" }`
 	s.get("client.json?user=42", http.StatusServiceUnavailable, `"used": 3, "remaining": 97, `,
-		`"limits": [], "policy": "fail open", `+failed, `"limits": [], "policy": "fail closed", `+failed,
-		` } ], "policy": "fallback, shared by 4", `+failed)
+		`"limits": [], "policy": "fail open", `+errorAnswer, `"limits": [], "policy": "fail closed", `+errorAnswer,
+		` } ], "policy": "fallback, shared by 4", `+errorAnswer)
 	s.post("reset?user=42&all=1", http.StatusServiceUnavailable, "was not reset everywhere", "<li>api: reset</li>",
 		`<li>down, rule closed: <span class="bad">sash: the store failed: connection &lt;refused`)
 	s.take(s.api, "user:42", 3)

@@ -1,6 +1,5 @@
-// Package sashadmin is an HTTP handler for operators: pages and JSON that show what limits
-// there are, what a client has used of them, which clients are the heaviest, and how the
-// stores are, and that reset a client.
+// Package sashadmin provides an HTTP handler for operators. Its pages and JSON show the limits, a client's usage, the
+// heaviest clients and the state of the stores, and reset a client.
 //
 // THE HANDLER HAS NO AUTHENTICATION. EVERY VISITOR SEES THE NAMES OF CLIENTS AND CAN RESET
 // THEIR LIMITS. MOUNT IT BEHIND YOUR OWN AUTHENTICATION, and on a listener that the public
@@ -15,11 +14,11 @@
 // relative, so the handler can be mounted below any prefix that ends in a slash.
 //
 //	GET  /          the rules, their limits and policies; in JSON rules.json
-//	GET  /client    what a client has used of the limits of all rules
+//	GET  /client    a client's usage of the limits of all rules
 //	POST /api-key   the same of the client of an API key, the api_key of a form in the body
 //	GET  /heaviest  the clients that are refused and admitted most; with Config.Heaviest
 //	GET  /stores    the state of the stores; with Config.Stores
-//	POST /reset     forget what is counted for a client
+//	POST /reset     reset a client
 //
 // A client is named in the query, by one of
 //
@@ -35,18 +34,17 @@
 //	curl -u admin 'https://example.com/admin/limits/client.json?user=42'
 //	curl -u admin -X POST 'https://example.com/admin/limits/reset.json?user=42&all=1'
 //
-// With Config.Refusals, the page of a client has its refusals within the last hour by the minute, as this process has
-// seen them: by which rule and limit, how often, the first and the last time, and when it was told to come back.
+// With Config.Refusals, the page of a client has its refusals in this process within the last hour, by the minute: the
+// rule and the limit, their number, the first and the last time, and the Retry-After.
 //
-// With Config.Failures, a rule of which the store has failed has the failures that this
-// process has seen, on the pages of rules and of clients: since when, the latest error and
-// what to do about it, and how many requests the policy has decided.
+// With Config.Failures, the pages of rules and of clients show the failures of a rule's store in this process: their
+// start, the latest error with a hint, and the number of requests that the policy decided.
 //
 // The status is 200; 400 for a wrong query; 403 for a POST of another site's page; 503 if a
 // store failed. The answer then has the error and the policy of each rule
 // that was not answered for, and the numbers of the others.
 //
-// # What is promised
+// # Security
 //
 // A GET changes nothing, and a page asks before a reset. A POST that a browser sends for a
 // page of another origin is refused (see [http.CrossOriginProtection]). A page has no

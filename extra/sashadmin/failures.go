@@ -9,8 +9,8 @@ import (
 	"github.com/sashlimit/sash/internal/errs"
 )
 
-// Failures is a core.Observer that remembers why the stores of limiters have failed, for Config.Failures. The zero
-// value is ready. It is safe for concurrent use.
+// Failures is a core.Observer that stores the failures of limiters' stores, for Config.Failures. The zero value is
+// ready for use. It is safe for concurrent use.
 type Failures struct {
 	mu     sync.Mutex // guards byRule
 	byRule map[ruleID]failures
@@ -18,17 +18,17 @@ type Failures struct {
 
 type ruleID struct{ limiter, rule string }
 
-// maxFailing is the most rules of which failures are kept.
+// maxFailing is the largest number of rules with stored failures.
 const maxFailing = 1000
 
-// runEnds is the time without a failed request after which a run of failures ends.
-const runEnds = time.Minute
+// runGap is the time without failures that ends a run of failures.
+const runGap = time.Minute
 
-// failures holds the failures of the store of a rule, as this process has seen them.
+// failures holds the failures of a rule's store in this process.
 type failures struct {
 	Failing bool      `json:"failing"` // within the last minute
 	Decided uint64    `json:"decided_by_policy"`
-	Since   time.Time `json:"since"` // in the latest run of failures
+	Since   time.Time `json:"since"` // start of the latest run of failures
 	Latest  time.Time `json:"latest"`
 	Error   string    `json:"error"`
 	Hint    string    `json:"hint,omitempty"`
@@ -46,7 +46,7 @@ func (f *Failures) Observe(_ context.Context, e core.Event) {
 	if f.byRule == nil || !known && len(f.byRule) >= maxFailing {
 		f.byRule = map[ruleID]failures{}
 	}
-	if now.Sub(seen.Latest) >= runEnds {
+	if now.Sub(seen.Latest) >= runGap {
 		seen.Since = now
 	}
 	seen.Latest, seen.Error, seen.Hint = now, e.Decision.Err.Error(), errs.HintOf(e.Decision.Err)
@@ -54,8 +54,8 @@ func (f *Failures) Observe(_ context.Context, e core.Event) {
 	f.byRule[id] = seen
 }
 
-// of returns the failures of a limiter's store, or nil if there was none.
-func (f *Failures) of(l *core.Limiter) *failures {
+// forLimiter returns the failures of a limiter's store, or nil.
+func (f *Failures) forLimiter(l *core.Limiter) *failures {
 	if f == nil {
 		return nil
 	}
@@ -65,6 +65,6 @@ func (f *Failures) of(l *core.Limiter) *failures {
 	if !known {
 		return nil
 	}
-	seen.Failing = time.Since(seen.Latest) < runEnds
+	seen.Failing = time.Since(seen.Latest) < runGap
 	return &seen
 }

@@ -16,19 +16,19 @@ import (
 
 // page is the data of a template.
 type page struct {
-	Heaviest, Stores bool // which pages there are
+	Heaviest, Stores bool // pages to link
 	Data             any
 }
 
 //go:embed pages.html.tmpl
 var source string
 
-// timeFormat is that of the times on pages, which are all UTC.
+// timeFormat is the format of the times on pages, which are in UTC.
 const timeFormat = "2006-01-02 15:04:05 UTC"
 
-// pages are the templates. In keys, what cannot be printed is shown as Go writes it, so that no control character and
-// no change of direction hides what they say, and all is then escaped. Errors, which may have what a
-// server has answered, are shown without such characters.
+// pages are the templates. Unprintable characters of keys are shown in Go's syntax, so that no control character or
+// change of direction hides any text, and all text is escaped. Errors, which may contain a server's reply, are shown
+// without such characters.
 var pages = template.Must(template.New("").Funcs(template.FuncMap{
 	"wait": report.Wait,
 	"key": func(key string) string {

@@ -10,45 +10,45 @@ import (
 	"github.com/sashlimit/sash/core"
 )
 
-// Refusals is a core.Observer that remembers for an hour whom the limits have refused, for Config.Refusals. The zero
-// value is ready. It is safe for concurrent use. It keeps 10,000 rows, one for each minute of a client and a rule, in
-// some 3 MB, or 6 MB after millions of clients. The oldest go first. The answer says from when on all are there, and
-// has none from before.
+// Refusals is a core.Observer that stores the refusals of the last hour, for Config.Refusals. The zero value is ready
+// for use. It is safe for concurrent use. It holds 10,000 rows, one for each minute of a client and a rule, in some 3
+// MB, or 6 MB after millions of clients, and drops the oldest first. The answer gives the time since which it is
+// complete.
 type Refusals struct {
 	mu     sync.Mutex // guards the fields below
 	seed   maphash.Seed
-	rows   []refusal       // a ring: the oldest is at next once there are maxRows
-	next   int             // where the next row goes
-	newest map[refused]int // the row of the latest minute
-	first  time.Time       // of all refusals
-	lost   time.Time       // the last moment of the rows that went too early
+	rows   []refusal          // a ring: the oldest is at next once there are maxRows
+	next   int                // index of the next row
+	newest map[refusalKey]int // index of the latest row
+	first  time.Time          // time of the first refusal
+	lost   time.Time          // end of the latest row dropped within the hour
 }
 
 const (
-	maxRows  = 10_000
-	kept     = time.Hour
-	rowLasts = time.Minute
+	maxRows     = 10_000
+	retention   = time.Hour
+	rowDuration = time.Minute
 )
 
-// refused is a client of a rule, whose key has this hash.
-type refused struct {
+// refusalKey is a client, by its hash, under a rule.
+type refusalKey struct {
 	ruleID
 	key    uint64
 	shadow bool
 }
 
-// refusal holds the refusals of a client by a rule within a minute of the clock, as this process has seen them.
+// refusal holds the refusals of a client under a rule within a minute of the clock, in this process.
 type refusal struct {
 	Limiter    string     `json:"limiter"`
 	Rule       string     `json:"rule"`
 	Limit      core.Limit `json:"limit"`
-	Refused    int        `json:"refused"` // how often
+	Refused    int        `json:"refused"` // number of refusals
 	First      time.Time  `json:"first"`
 	Last       time.Time  `json:"last"`
 	RetryAfter retryAfter `json:"retry_after_seconds"` // of the last one; null if it can never pass
-	Shadow     bool       `json:"shadow"`              // the requests went on
+	Shadow     bool       `json:"shadow"`              // the requests were admitted
 
-	id refused
+	id refusalKey
 }
 
 // retryAfter is a RetryAfter, which may be core.Never.
@@ -65,17 +65,17 @@ func (r retryAfter) MarshalJSON() ([]byte, error) {
 func (r *Refusals) Observe(_ context.Context, e core.Event) {
 	d := &e.Decision
 	if d.Allowed || d.Limit.Requests == 0 || e.Peek {
-		return // no limit has refused it
+		return // not refused by a limit
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := time.Now().UTC()
 	if r.newest == nil {
-		r.seed, r.newest, r.first = maphash.MakeSeed(), map[refused]int{}, now
+		r.seed, r.newest, r.first = maphash.MakeSeed(), map[refusalKey]int{}, now
 	}
-	id := refused{ruleID{e.Name, e.Rule}, maphash.String(r.seed, e.Key), e.Shadow}
+	id := refusalKey{ruleID{e.Name, e.Rule}, maphash.String(r.seed, e.Key), e.Shadow}
 	i, known := r.newest[id]
-	if !known || !now.Truncate(rowLasts).Equal(r.rows[i].First.Truncate(rowLasts)) {
+	if !known || !now.Truncate(rowDuration).Equal(r.rows[i].First.Truncate(rowDuration)) {
 		i = r.add(refusal{Limiter: e.Name, Rule: e.Rule, First: now, Shadow: e.Shadow, id: id}, now)
 	}
 	row := &r.rows[i]
@@ -83,7 +83,7 @@ func (r *Refusals) Observe(_ context.Context, e core.Event) {
 	row.Last, row.Limit, row.RetryAfter = now, d.Limit, retryAfter(d.RetryAfter)
 }
 
-// add adds a row, in the place of the oldest if there are maxRows, and returns its index.
+// add adds a row and returns its index. It replaces the oldest if there are maxRows.
 func (r *Refusals) add(row refusal, now time.Time) (i int) {
 	i = r.next
 	r.next = (i + 1) % maxRows
@@ -94,7 +94,7 @@ func (r *Refusals) add(row refusal, now time.Time) (i int) {
 	if r.newest[old.id] == i {
 		delete(r.newest, old.id)
 	}
-	if now.Sub(old.Last) < kept && old.Refused > 0 {
+	if now.Sub(old.Last) < retention && old.Refused > 0 {
 		r.lost = old.Last
 	}
 	r.rows[i] = row
@@ -102,14 +102,14 @@ func (r *Refusals) add(row refusal, now time.Time) (i int) {
 	return i
 }
 
-// lately holds the refusals of a client within the last hour, the first one first.
-type lately struct {
-	Since   time.Time `json:"since"` // from then on all are there, and none from before
+// refusalHistory holds the refusals of a client within the last hour in order of time.
+type refusalHistory struct {
+	Since   time.Time `json:"since"` // time since which Minutes is complete
 	Minutes []refusal `json:"minutes"`
 }
 
-// of returns the refusals of a client, or nil if r is. The handler is there since began.
-func (r *Refusals) of(key string, began time.Time) *lately {
+// forClient returns the refusals of a client since at most start, the time of New. It returns nil if r is nil.
+func (r *Refusals) forClient(key string, start time.Time) *refusalHistory {
 	if r == nil {
 		return nil
 	}
@@ -119,7 +119,7 @@ func (r *Refusals) of(key string, began time.Time) *lately {
 	if len(r.rows) > 0 {
 		hash = maphash.String(r.seed, key)
 	}
-	since, first := time.Now().UTC().Add(-kept), began.UTC()
+	since, first := time.Now().UTC().Add(-retention), start.UTC()
 	if len(r.rows) > 0 && r.first.Before(first) {
 		first = r.first
 	}
@@ -128,14 +128,14 @@ func (r *Refusals) of(key string, began time.Time) *lately {
 			since = t
 		}
 	}
-	found := &lately{Minutes: []refusal{}}
+	found := &refusalHistory{Minutes: []refusal{}}
 	for i := range r.rows { // by First
 		row := &r.rows[(r.next+i)%len(r.rows)]
 		switch {
 		case row.id.key != hash:
 		case !row.First.Before(since):
 			found.Minutes = append(found.Minutes, *row)
-		case row.Last.After(since): // it has some from before
+		case row.Last.After(since): // it started earlier
 			since = row.Last
 		}
 	}

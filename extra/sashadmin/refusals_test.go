@@ -30,7 +30,7 @@ type refusalsJSON struct {
 }
 
 // described describes the refusals of a client, by minutes from began on.
-func described(t *testing.T, admin *sashadmin.Handler, key string, began time.Time) (text string) {
+func described(t *testing.T, admin *sashadmin.Handler, key string, start time.Time) (text string) {
 	t.Helper()
 	w := httptest.NewRecorder()
 	admin.ServeHTTP(w, httptest.NewRequest("GET", "/client.json?key="+key, nil))
@@ -41,10 +41,10 @@ func described(t *testing.T, admin *sashadmin.Handler, key string, began time.Ti
 	if got.Refusals == nil {
 		return "none are remembered"
 	}
-	text = fmt.Sprint("since ", got.Refusals.Since.Sub(began))
+	text = fmt.Sprint("since ", got.Refusals.Since.Sub(start))
 	for _, m := range got.Refusals.Minutes {
 		text += fmt.Sprintf("; %v to %v: %s/%s %s, %d",
-			m.First.Sub(began), m.Last.Sub(began), m.Limiter, m.Rule, m.Limit, m.Refused)
+			m.First.Sub(start), m.Last.Sub(start), m.Limiter, m.Rule, m.Limit, m.Refused)
 		if m.Retry == nil {
 			text += " never"
 		}
@@ -66,11 +66,11 @@ func TestRefusals(t *testing.T) {
 		admin := core.Must(sashadmin.New(sashadmin.Config{
 			Limiters: []*core.Limiter{api, login, search}, Refusals: refusals,
 		}))
-		ctx, began := context.Background(), time.Now()
+		ctx, start := context.Background(), time.Now()
 		want := func(key, want string) {
 			t.Helper()
-			if got := described(t, admin, key, began); got != want {
-				t.Errorf("%v, %s:\n got %s\nwant %s", time.Since(began), key, got, want)
+			if got := described(t, admin, key, start); got != want {
+				t.Errorf("%v, %s:\n got %s\nwant %s", time.Since(start), key, got, want)
 			}
 		}
 		want("ada", "since 0s")
@@ -105,7 +105,7 @@ func TestRefusals(t *testing.T) {
 			t.Errorf("the page of the rules lacks a limiter without limits:\n%s", w.Body)
 		}
 		late := core.Must(sashadmin.New(sashadmin.Config{Limiters: []*core.Limiter{login}, Refusals: refusals}))
-		if got := described(t, late, "ada", began); got != "since 0s"+first+others {
+		if got := described(t, late, "ada", start); got != "since 0s"+first+others {
 			t.Errorf("a handler that is made after the refusals says %s", got)
 		}
 		time.Sleep(11 * time.Second) // what was refused from 10.99 s on is not there alone, so the answer begins behind it

@@ -25,8 +25,8 @@ func TestReset(t *testing.T) {
 		count()
 		page := s.get("client?key="+url.QueryEscape(key), http.StatusOK).body
 		var actions []string
-		asked := regexp.MustCompile(`</summary>\s*<form method="post" action="([^"]*)"`)
-		for _, found := range asked.FindAllStringSubmatch(page, -1) {
+		uri := regexp.MustCompile(`</summary>\s*<form method="post" action="([^"]*)"`)
+		for _, found := range uri.FindAllStringSubmatch(page, -1) {
 			actions = append(actions, strings.ReplaceAll(found[1], "&amp;", "&"))
 		}
 		if len(actions) != 3 {

@@ -12,27 +12,23 @@ import (
 	"github.com/sashlimit/sash/extra/heavyhitters"
 )
 
-// Config says what a [Handler] shows.
+// Config configures a [Handler].
 type Config struct {
 	// Limiters are shown, looked up and reset in this order: the limiters of
 	// core.New and the rules of Limiter.Rule. At least one, and no two of one name and rule.
 	Limiters []*core.Limiter
 
-	// Heaviest, if it is not nil, names the heaviest clients. It must be an observer of the
-	// limiters.
+	// Heaviest, if not nil, provides the heaviest clients. It must be an observer of the limiters.
 	Heaviest *heavyhitters.Clients
 
-	// Failures, if it is not nil, tells why stores have failed. It must be an observer of the
-	// limiters.
+	// Failures, if not nil, provides the failures of stores. It must be an observer of the limiters.
 	Failures *Failures
 
-	// Refusals, if it is not nil, tells when and why a client was refused within the last hour. It must be an
-	// observer of the limiters.
+	// Refusals, if not nil, provides the refusals of the last hour. It must be an observer of the limiters.
 	Refusals *Refusals
 
-	// Stores return the state of a store each, such as the Stats of a memstore or of a
-	// redisstore, by a name for people. The state is shown as JSON. The functions are called
-	// once for each request of the page, by many goroutines at once.
+	// Stores holds functions that return the state of a store, such as the Stats of a memstore or of a redisstore, by a
+	// name to show. The state is shown as JSON. The functions must be safe for concurrent use.
 	Stores map[string]func() any
 }
 
@@ -41,13 +37,13 @@ type Config struct {
 // MOUNT IT BEHIND YOUR OWN AUTHENTICATION: the Handler has none. See the documentation of
 // the package.
 type Handler struct {
-	config     Config
-	stores     []string // the names of Config.Stores, sorted
-	crossSites *http.CrossOriginProtection
-	began      time.Time
+	config      Config
+	stores      []string // the names of Config.Stores, sorted
+	crossOrigin *http.CrossOriginProtection
+	start       time.Time
 }
 
-// New returns a handler for c. The error says what is wrong with c.
+// New returns a handler for c, or an error if c is invalid.
 func New(c Config) (*Handler, error) {
 	if len(c.Limiters) == 0 {
 		return nil, errors.New("sash: sashadmin: Config.Limiters is empty: give the limiters to show")
@@ -55,7 +51,7 @@ func New(c Config) (*Handler, error) {
 	seen := map[ruleID]bool{}
 	for i, l := range c.Limiters {
 		if l == nil || l.Policy() == nil {
-			return nil, fmt.Errorf("sash: sashadmin: limiter %d of Config.Limiters is nil or was not made: "+
+			return nil, fmt.Errorf("sash: sashadmin: limiter %d of Config.Limiters is nil or zero: "+
 				"leave it out, or make it with core.New or Limiter.Rule", i+1)
 		}
 		n := ruleID{l.Name(), l.RuleName()}

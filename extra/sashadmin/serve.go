@@ -9,24 +9,23 @@ import (
 	"strings"
 )
 
-// maxQuery is the length in bytes of the longest query that is read. A key of 8 KiB, of
-// which each byte is escaped, fits.
+// maxQuery is the largest length in bytes of a query. A key of 8 KiB with every byte escaped fits.
 const maxQuery = 32 << 10
 
 // answer is the answer of the handler: a page, or its data as JSON.
 type answer struct {
 	status int
-	page   string // of pages
+	page   string // name of a template of pages
 	data   any
-	next   string // where a browser goes instead, if it is not empty
+	next   string // redirect for a browser, if not empty
 }
 
-// failed returns the answer to a request that is not as it should be.
-func failed(status int, text string) answer {
+// errorAnswer returns an answer with an error text.
+func errorAnswer(status int, text string) answer {
 	return answer{status: status, page: "error", data: map[string]string{"error": text}}
 }
 
-// route answers for a path.
+// route is the method and the function of a path.
 type route struct {
 	method string
 	answer func(*Handler, *http.Request, url.Values) answer
@@ -79,30 +78,30 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // find returns the answer for a path.
 func (h *Handler) find(w http.ResponseWriter, r *http.Request, name string, asJSON bool) answer {
 	if name == "" && !asJSON {
-		// Below a path without a slash at the end, the links would lead elsewhere.
-		if asked, _, _ := strings.Cut(r.RequestURI, "?"); asked != "" && !strings.HasSuffix(asked, "/") {
-			return answer{next: "./" + path.Base(asked) + "/"}
+		// Relative links need a path that ends in a slash.
+		if uri, _, _ := strings.Cut(r.RequestURI, "?"); uri != "" && !strings.HasSuffix(uri, "/") {
+			return answer{next: "./" + path.Base(uri) + "/"}
 		}
 		name = "rules"
 	}
 	route, ok := routes[name]
 	if !ok || name == "heaviest" && h.config.Heaviest == nil || name == "stores" && len(h.stores) == 0 {
-		return failed(http.StatusNotFound, "there is no such page")
+		return errorAnswer(http.StatusNotFound, "there is no such page")
 	}
 	if r.Method != route.method && (r.Method != http.MethodHead || route.method != http.MethodGet) {
 		allow := strings.Replace(route.method, "GET", "GET, HEAD", 1)
 		w.Header().Set("Allow", allow)
-		return failed(http.StatusMethodNotAllowed, "the method is not allowed: use "+allow)
+		return errorAnswer(http.StatusMethodNotAllowed, "the method is not allowed: use "+allow)
 	}
-	if err := h.crossSites.Check(r); err != nil {
-		return failed(http.StatusForbidden, err.Error())
+	if err := h.crossOrigin.Check(r); err != nil {
+		return errorAnswer(http.StatusForbidden, err.Error())
 	}
 	if len(r.URL.RawQuery) > maxQuery {
-		return failed(http.StatusRequestURITooLong, "the query is too long")
+		return errorAnswer(http.StatusRequestURITooLong, "the query is too long")
 	}
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
-		return failed(http.StatusBadRequest, "the query cannot be read")
+		return errorAnswer(http.StatusBadRequest, "the query cannot be read")
 	}
 	return route.answer(h, r, query)
 }

@@ -18,10 +18,10 @@ import (
 // HTTP requests: a call waits for its turn as by [core.Limiter.Wait], until its context ends. The limit is that of
 // this process with a memstore, and of all processes with a redisstore.
 //
-// A server that refuses a call by RESOURCE_EXHAUSTED or UNAVAILABLE, and says by RetryInfo when to come back, is
-// heeded: further calls of the key wait for that time, an hour at most, and the call is then sent again, five times in
-// all. Otherwise nothing is sent twice: ABORTED with RetryInfo, for example, is about the whole transaction. Where the
-// context ends before, the caller gets the server's error.
+// If a server refuses a call by RESOURCE_EXHAUSTED or UNAVAILABLE with a RetryInfo, further calls of the key wait for
+// its delay, an hour at most. Then the call is sent again, up to five times in all. Otherwise no call is sent twice:
+// ABORTED with RetryInfo, for example, is about the whole transaction. If the context ends before the delay, the caller
+// gets the server's error.
 //
 // The error of a call that is not sent is that of Wait or of the key function, by [errors.Is], and its code is
 // DEADLINE_EXCEEDED, CANCELLED or UNKNOWN.
@@ -49,7 +49,7 @@ func UnaryClient(limiter *core.Limiter, key KeyFunc) grpc.UnaryClientInterceptor
 	}
 }
 
-// retryInfo returns the wait that a server asks for as it refuses a call, and reports whether it lets the client retry.
+// retryInfo returns the delay of a server's refusal, and reports whether the client may retry.
 func retryInfo(err error) (wait time.Duration, found bool) {
 	s := status.Convert(err)
 	if s.Code() != codes.ResourceExhausted && s.Code() != codes.Unavailable {
@@ -69,5 +69,5 @@ type notSent struct{ error }
 
 func (e *notSent) Unwrap() error { return e.error }
 
-// GRPCStatus gives package status the code.
+// GRPCStatus returns the status for package status.
 func (e *notSent) GRPCStatus() *status.Status { return status.FromContextError(e.error) }

@@ -50,8 +50,8 @@ func StreamServer(limiter *core.Limiter, key KeyFunc, opts ...Option) grpc.Strea
 // handler calls the next interceptor, or the method.
 type handler func() (any, error)
 
-// visit is a call at a guard of package nethttp, and the ResponseWriter of that, which ignores everything. The
-// request of the guard has it in its context.
+// visit is a call with its guard of package nethttp. It is a ResponseWriter that ignores all output, and a value of the
+// request's context.
 type visit struct {
 	Call
 	others, named bool // the options ForMethod name others, and this method
@@ -68,8 +68,8 @@ func (v *visit) Header() http.Header         { return http.Header{} }
 func (v *visit) Write(b []byte) (int, error) { return len(b), nil }
 func (v *visit) WriteHeader(int)             {}
 
-// newServer returns a function that calls next if a call is admitted, and returns what next does, or the refusal. The
-// method of a known call is its label.
+// newServer returns a function that calls next if a call is admitted. It returns the results of next, or the refusal.
+// The method of a known call is its label.
 func newServer(
 	limiter *core.Limiter, key KeyFunc, opts []Option,
 ) func(ctx context.Context, call Call, known bool, next handler) (any, error) {
@@ -89,7 +89,7 @@ func newServer(
 	}
 }
 
-// unnamed reports whether options ForMethod name other methods alone.
+// unnamed reports whether the options ForMethod name only other methods.
 func unnamed(r *http.Request) bool { return visitOf(r).others && !visitOf(r).named }
 
 // pass is the handler behind the guard.
@@ -101,7 +101,7 @@ func pass(_ http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// refusals and reasons say by the status of HTTP why a call is refused, in words that are the same for every client.
+// refusals and reasons are the errors of refused calls by the status of HTTP. They are the same for every client.
 var refusals = map[int]*status.Status{
 	429: status.New(codes.ResourceExhausted, "the limit on calls is reached"),
 	503: status.New(codes.Unavailable, "the limit on calls cannot be checked at the moment"),
@@ -115,7 +115,7 @@ var reasons = map[int]string{429: "RATE_LIMIT_EXCEEDED", 503: "RATE_LIMITER_UNAV
 // refuse sets the error and the trailer of a call that was refused by d.
 func refuse(w http.ResponseWriter, r *http.Request, d core.Decision) {
 	v, why := visitOf(r), nethttp.Status(d)
-	w.WriteHeader(why)                                                // else the guard writes a body
+	w.WriteHeader(why)                                                // otherwise the guard writes a body
 	if why == 499 || why == 503 && !errors.Is(d.Err, core.ErrStore) { // the context has ended
 		v.err = status.FromContextError(d.Err).Err()
 		return
@@ -135,7 +135,7 @@ func refuse(w http.ResponseWriter, r *http.Request, d core.Decision) {
 	v.err = cmp.Or(err, s.Err())
 }
 
-// Call is a call as key functions and options see it.
+// Call is the argument of key functions and options.
 type Call struct {
 	Method  string // with its service, such as "/auth.Auth/Login"
 	Message any    // the request, not to be changed; nil for a stream
@@ -153,7 +153,7 @@ func Key(of func(*http.Request) (string, error)) KeyFunc {
 	return func(ctx context.Context, call Call) (string, error) { return of(requestOf(ctx, call)) }
 }
 
-// requestOf returns a request that stands for a call.
+// requestOf returns an HTTP request with the context, method, peer and metadata of a call.
 func requestOf(ctx context.Context, call Call) *http.Request {
 	r := &http.Request{Method: "POST", Pattern: call.Method, URL: &url.URL{Path: call.Method}, Header: http.Header{}}
 	fields, _ := metadata.FromIncomingContext(ctx)
@@ -170,7 +170,7 @@ func requestOf(ctx context.Context, call Call) *http.Request {
 // will do too, such as SkipKeys, WithLimits, WithRetryJitter and WithOutageRetryAfter: their request is that of [Key].
 type Option = nethttp.Option
 
-// ForMethod limits the calls of these methods alone, compared byte for byte. Several ForMethods add up. ForMethod and
+// ForMethod limits only the calls of these methods, compared byte for byte. Several ForMethods add up. ForMethod and
 // SkipMethods panic if a method is none.
 func ForMethod(methods ...string) Option {
 	mustBeMethods(methods)
@@ -187,7 +187,7 @@ func SkipMethods(methods ...string) Option {
 	return nethttp.Skip(func(r *http.Request) bool { return slices.Contains(methods, r.URL.Path) })
 }
 
-// WithCost sets how many units a call costs, instead of 1. A cost of 0 is always admitted and counts nothing; of a
+// WithCost sets the cost of a call in units; the default is 1. A cost of 0 is always admitted and counts nothing; of a
 // negative one the limiter's policy decides. It is called by many goroutines at once.
 func WithCost(cost func(ctx context.Context, call Call) int) Option {
 	must(cost != nil, "WithCost(nil): give a function, or leave the option out")
@@ -206,8 +206,8 @@ func CountWhen(counted func(ctx context.Context, call Call, code codes.Code) boo
 	})
 }
 
-// Shadow tries a limit out, as [nethttp.Shadow] does: every call is decided, counted and observed as without it, and
-// goes on to its handler whatever the decision.
+// Shadow tests a limit, as [nethttp.Shadow] does: every call is decided, counted and observed, and then admitted
+// whatever the decision.
 func Shadow() Option { return nethttp.Shadow() }
 
 // must panics if an argument is wrong.
@@ -219,7 +219,7 @@ func must(ok bool, text string) {
 
 var method = regexp.MustCompile(`^/[\w.]+/\w+$`)
 
-// mustBeMethods panics if there is none, or one that no call has.
+// mustBeMethods panics if methods is empty or has an invalid method.
 func mustBeMethods(methods []string) {
 	wrong := slices.ContainsFunc(methods, func(m string) bool { return !method.MatchString(m) })
 	must(len(methods) > 0 && !wrong, fmt.Sprintf("the methods %q: give each with its service and without wildcards, "+

@@ -9,7 +9,7 @@ import (
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 )
 
-// Attributes that more than one place tells.
+// Attributes that are used more than once.
 const (
 	limiterKey    = attribute.Key("sash.limiter")
 	ruleKey       = attribute.Key("sash.rule")

@@ -44,7 +44,7 @@
 //	sash.batch.max_requests   gauge          {request}  sash.store
 //	sash.scripts              counter        {script}   sash.store
 //	sash.noscript_replies     counter        {reply}    sash.store
-//	sash.remembered_refusals  updowncounter  {refusal}  sash.store
+//	sash.cached_refusals      updowncounter  {refusal}  sash.store
 //	sash.refused_from_memory  counter        {request}  sash.store
 //	sash.leases               updowncounter  {lease}    sash.store
 //	sash.lease.unspent_units  updowncounter  {unit}     sash.store

@@ -9,8 +9,7 @@ import (
 	"github.com/sashlimit/sash/extra/internal/metrics"
 )
 
-// annotate adds the events of a decision to a span that records. The key of the client
-// is in none of them.
+// annotate adds the events of a decision to a span that records. They do not contain the client's key.
 func (s *store) annotate(span trace.Span, e *core.Event, failed metrics.Kind) {
 	d := &e.Decision
 	of := []attribute.KeyValue{
@@ -18,7 +17,7 @@ func (s *store) annotate(span trace.Span, e *core.Event, failed metrics.Kind) {
 	}
 	all := append(of[:3:3], attribute.String("sash.outcome", e.Outcome().String()), allowedKey.Bool(d.Allowed),
 		sourceKey.String(d.Source.String()))
-	if d.Limit.Requests > 0 { // something was counted
+	if d.Limit.Requests > 0 { // a limit decided
 		all = append(all, attribute.String("sash.limit", metrics.Clean(d.Limit.Name)),
 			attribute.Int64("sash.remaining", d.Remaining))
 	}

@@ -17,14 +17,14 @@ import (
 // scope names the meter: the path of this package.
 const scope = "github.com/sashlimit/sash/extra/sashotel"
 
-// Telemetry tells OpenTelemetry what limiters decide. It is an observer of limiters and
-// safe for concurrent use. [New] makes one; the zero Telemetry cannot be used.
+// Telemetry reports the decisions of limiters to OpenTelemetry. It is an observer of limiters, and safe for concurrent
+// use. [New] returns one; the zero Telemetry cannot be used.
 //
 // A decision costs an atomic addition, and a record in a histogram if its time was
 // measured. On a span that records, it adds one event, or two if the store failed.
 // Where no span records, nothing is allocated.
 type Telemetry struct {
-	tally       *metrics.Tally
+	collector   *metrics.Collector
 	durations   metric.Float64Histogram
 	instruments map[*metrics.Metric]metric.Float64Observable
 	callback    metric.Registration
@@ -39,8 +39,8 @@ type settings struct {
 	provider metric.MeterProvider
 }
 
-// WithMeterProvider sets where the metrics go. Without it they go to the global
-// provider, otel.GetMeterProvider(), which may be set later than New is called.
+// WithMeterProvider sets the provider that receives the metrics. The default is the global provider,
+// otel.GetMeterProvider(), which may be set after New.
 func WithMeterProvider(provider metric.MeterProvider) Option {
 	return func(s *settings) error {
 		if provider == nil {
@@ -56,13 +56,11 @@ func WithMeterProvider(provider metric.MeterProvider) Option {
 // the pattern of the route has a method. Both are made of Event.Label. Invalid UTF-8 is
 // replaced, and a label is cut to 256 bytes.
 //
-// Up to 1,000 limiters, rules and routes together have series of their own. What comes later is
-// counted with the route "other", and above 2,000 with the limiter and the rule "other"
-// too, so that a program that gives paths as labels does no harm.
+// Up to 1,000 limiters, rules and routes together have their own series. Further ones are counted with the route
+// "other", and above 2,000 with the limiter and the rule "other" too, so that paths as labels do no harm.
 //
-// The SDK has a bound of its own: of a metric it tells 2,000 sets of attributes apart, and
-// adds up the rest under otel.metric.overflow. A program with more than some hundred
-// routes should raise it by WithCardinalityLimit to 30,000.
+// The SDK has its own bound: it keeps 2,000 sets of attributes of a metric, and adds up the rest under
+// otel.metric.overflow. A program with more than some hundred routes should raise it by WithCardinalityLimit to 30,000.
 func ByRoute() Option {
 	return func(s *settings) error {
 		s.byRoute = true
@@ -70,13 +68,11 @@ func ByRoute() Option {
 	}
 }
 
-// maxZeros bounds how many counters there are when a new limiter, rule or route still reports
-// the outcomes that have not happened. It leaves half of the 2,000 sets of attributes that the
-// SDK tells apart to outcomes that happen.
+// maxZeros is the largest number of counters for which a new limiter, rule or route also reports outcomes of 0. It
+// leaves half of the SDK's 2,000 sets of attributes to outcomes that happen.
 const maxZeros = 1000
 
-// New returns a Telemetry that has seen no decision. It fails if an option is wrong, or
-// if the provider refuses an instrument.
+// New returns a Telemetry. It fails if an option is invalid, or if the provider refuses an instrument.
 func New(options ...Option) (*Telemetry, error) {
 	s := settings{provider: otel.GetMeterProvider()}
 	for i, option := range options {
@@ -87,7 +83,8 @@ func New(options ...Option) (*Telemetry, error) {
 			return nil, err
 		}
 	}
-	t := &Telemetry{tally: metrics.New(s.byRoute, maxZeros), instruments: map[*metrics.Metric]metric.Float64Observable{}}
+	t := &Telemetry{collector: metrics.New(s.byRoute, maxZeros)}
+	t.instruments = map[*metrics.Metric]metric.Float64Observable{}
 	t.unnamed = t.store("")
 	if err := t.register(s.provider.Meter(scope, metric.WithSchemaURL(semconv.SchemaURL))); err != nil {
 		return nil, fmt.Errorf("sash: sashotel.New: the provider refuses an instrument: %w", err)
@@ -95,7 +92,7 @@ func New(options ...Option) (*Telemetry, error) {
 	return t, nil
 }
 
-// register makes the instruments.
+// register creates the instruments.
 func (t *Telemetry) register(meter metric.Meter) (err error) {
 	d := &metrics.Durations
 	t.durations, err = meter.Float64Histogram("sash."+d.Name, metric.WithUnit(d.Unit),
@@ -104,7 +101,7 @@ func (t *Telemetry) register(meter metric.Meter) (err error) {
 		return err
 	}
 	var all []metric.Observable
-	for _, m := range t.tally.Metrics() {
+	for _, m := range t.collector.Metrics() {
 		if t.instruments[m], err = instrument(meter, m); err != nil {
 			return err
 		}
@@ -114,7 +111,7 @@ func (t *Telemetry) register(meter metric.Meter) (err error) {
 	return err
 }
 
-// instrument makes the instrument of m, which is asked when metrics are read.
+// instrument creates the observable instrument of m.
 func instrument(meter metric.Meter, m *metrics.Metric) (metric.Float64Observable, error) {
 	switch name, unit, text := "sash."+m.Name, metric.WithUnit(m.Unit), metric.WithDescription(m.Help); m.Type {
 	case metrics.Counter:
@@ -126,19 +123,17 @@ func instrument(meter metric.Meter, m *metrics.Metric) (metric.Float64Observable
 	}
 }
 
-// report tells an SDK the metrics that are not recorded decision by decision. Several
-// readers may call it at once.
+// report reports the observable metrics to an SDK. It is safe for concurrent use.
 func (t *Telemetry) report(_ context.Context, o metric.Observer) error {
-	t.tally.Read(func(m *metrics.Metric, value float64, labels ...string) {
+	t.collector.Read(func(m *metrics.Metric, value float64, labels ...string) {
 		set := attribute.NewSet(attributes(m.Labels, labels)...)
 		o.ObserveFloat64(t.instruments[m], value, metric.WithAttributeSet(set))
 	})
 	return nil
 }
 
-// Close ends the reports of counts and of watched stores to the provider. Durations and
-// the events on spans go on as long as the limiters decide. A program that uses one
-// Telemetry until it ends need not call Close.
+// Close stops the reports of counts and of watched stores to the provider. Durations and the events on spans continue
+// while the limiters decide. A program that uses one Telemetry until its end need not call Close.
 func (t *Telemetry) Close() error { return t.callback.Unregister() }
 
 // For returns the observer of limiters whose Config.Store the metrics call by the given
@@ -152,7 +147,7 @@ func (t *Telemetry) Observe(ctx context.Context, e core.Event) { t.unnamed.Obser
 
 // Notice counts a notice.
 func (t *Telemetry) Notice(ctx context.Context, n core.Notice) {
-	t.tally.Notice(n)
+	t.collector.Notice(n)
 	if span := trace.SpanFromContext(ctx); span.IsRecording() {
 		// The text is for the log: it may say more of clients than a trace should.
 		span.AddEvent("sash.notice", trace.WithAttributes(
@@ -161,19 +156,17 @@ func (t *Telemetry) Notice(ctx context.Context, n core.Notice) {
 	}
 }
 
-// Watch adds the metrics of what a store says about itself. The store is a
-// *memstore.Store, a *redisstore.Store, or a type around one of them that has its
-// method Stats. It is asked once in each reading of the metrics. Watch fails if the store
-// is none of these, if it is nil, or if a store of that name is watched already.
-func (t *Telemetry) Watch(name string, store core.Store) error { return t.tally.Watch(name, store) }
+// Watch adds the metrics of a store's Stats. The store is a *memstore.Store, a *redisstore.Store, a *regions.Store, or
+// a type with the method Stats of one of these. Its Stats are read with the metrics. Watch fails for other stores and
+// nil, and if a store of that name is watched already.
+func (t *Telemetry) Watch(name string, store core.Store) error { return t.collector.Watch(name, store) }
 
 // store counts the decisions of limiters on one store.
 type store struct {
 	*Telemetry
 	name string
 
-	// attributes holds the attributes of durations, by source and by kind of error. To make
-	// them for each decision would allocate.
+	// attributes holds the attributes of durations by source and kind of error, so that a decision does not allocate.
 	attributes [core.SourceSkipped][metrics.NoError + 1][]metric.RecordOption
 }
 
@@ -181,7 +174,7 @@ var _, _ core.NoticeObserver = (*Telemetry)(nil), (*store)(nil)
 
 // store returns the observer for the store of the given name.
 func (t *Telemetry) store(name string) *store {
-	s := &store{Telemetry: t, name: t.tally.Store(name)}
+	s := &store{Telemetry: t, name: t.collector.Store(name)}
 	for source := range s.attributes {
 		for kind := range s.attributes[source] {
 			set := []attribute.KeyValue{storeKey.String(s.name), sourceKey.String(core.Source(source).String())}
@@ -194,10 +187,10 @@ func (t *Telemetry) store(name string) *store {
 	return s
 }
 
-// Observe counts a decision. A peek is counted among the durations and the errors alone.
+// Observe counts a decision. A peek counts only among the durations and the errors.
 func (s *store) Observe(ctx context.Context, e core.Event) {
-	failed := s.tally.Observe(s.name, &e)
-	if metrics.Measured(&e) {
+	failed := s.collector.Observe(s.name, &e)
+	if metrics.IsMeasured(&e) {
 		s.durations.Record(ctx, e.Elapsed.Seconds(), s.attributes[e.Decision.Source][failed]...)
 	}
 	if span := trace.SpanFromContext(ctx); span.IsRecording() {

@@ -40,7 +40,7 @@
 //	sash_batch_max_requests{store}                               requests in the largest batch so far
 //	sash_scripts_total{store}                                    scripts given to the client, repetitions included
 //	sash_noscript_replies_total{store}                           replies NOSCRIPT; the source was sent then
-//	sash_remembered_refusals{store}                              refusals that this process remembers
+//	sash_cached_refusals{store}                                  refusals in the cache of this process
 //	sash_refused_from_memory_total{store}                        requests and peeks that such a refusal answered
 //	sash_leases{store}                                           leases with units to spend
 //	sash_lease_unspent_units{store}                              units that they have left

@@ -19,7 +19,7 @@ import (
 //
 // A decision costs some atomic additions and no allocation.
 type Metrics struct {
-	tally     *metrics.Tally
+	collector *metrics.Collector
 	descs     map[*metrics.Metric]*prometheus.Desc
 	durations *prometheus.HistogramVec
 	unnamed   *store // For("")
@@ -34,9 +34,8 @@ type settings struct{ byRoute bool }
 // the pattern of the route. Each limiter and rule then has a series for each of its
 // routes and outcomes. Invalid UTF-8 is replaced, and a label is cut to 256 bytes.
 //
-// Up to 1,000 limiters, rules and routes together have series of their own. What comes later is
-// counted with the route "other", and above 2,000 with the limiter and the rule "other"
-// too, so that a program that gives paths as labels does no harm to Prometheus.
+// Up to 1,000 limiters, rules and routes together have their own series. Further ones are counted with the route
+// "other", and above 2,000 with the limiter and the rule "other" too, so that paths as labels do no harm to Prometheus.
 func ByRoute() Option { return func(s *settings) { s.byRoute = true } }
 
 // New returns metrics without a decision. A nil option is an error.
@@ -49,13 +48,13 @@ func New(options ...Option) (*Metrics, error) {
 		o(&s)
 	}
 	m := &Metrics{
-		tally: metrics.New(s.byRoute, math.MaxInt),
-		descs: map[*metrics.Metric]*prometheus.Desc{},
+		collector: metrics.New(s.byRoute, math.MaxInt),
+		descs:     map[*metrics.Metric]*prometheus.Desc{},
 		durations: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: name(&metrics.Durations), Help: metrics.Durations.Help, Buckets: metrics.Buckets,
 		}, metrics.Durations.Labels),
 	}
-	for _, metric := range m.tally.Metrics() {
+	for _, metric := range m.collector.Metrics() {
 		m.descs[metric] = prometheus.NewDesc(name(metric), metric.Help, metric.Labels, nil)
 	}
 	m.unnamed = &store{Metrics: m}
@@ -81,28 +80,28 @@ func name(m *metrics.Metric) string {
 // label store of durations and errors. A decision of a fallback is one of the first
 // store with the source "fallback".
 func (m *Metrics) For(name string) core.Observer {
-	return &store{Metrics: m, name: m.tally.Store(name)}
+	return &store{Metrics: m, name: m.collector.Store(name)}
 }
 
 // Observe counts a decision of a limiter whose store has no name.
 func (m *Metrics) Observe(ctx context.Context, e core.Event) { m.unnamed.Observe(ctx, e) }
 
 // Notice counts a notice.
-func (m *Metrics) Notice(_ context.Context, n core.Notice) { m.tally.Notice(n) }
+func (m *Metrics) Notice(_ context.Context, n core.Notice) { m.collector.Notice(n) }
 
 // store counts the decisions of limiters on one store.
 type store struct {
 	*Metrics
 	name    string
-	sources [core.SourceSkipped]atomic.Pointer[prometheus.Observer] // found in durations at their first decision
+	sources [core.SourceSkipped]atomic.Pointer[prometheus.Observer] // of durations, cached at the first decision
 }
 
 var _, _ core.NoticeObserver = (*Metrics)(nil), (*store)(nil)
 
-// Observe counts a decision. A peek is counted among the durations and the errors alone.
+// Observe counts a decision. A peek counts only among the durations and the errors.
 func (s *store) Observe(_ context.Context, e core.Event) {
-	s.tally.Observe(s.name, &e)
-	if !metrics.Measured(&e) {
+	s.collector.Observe(s.name, &e)
+	if !metrics.IsMeasured(&e) {
 		return
 	}
 	of := &s.sources[e.Decision.Source]
@@ -113,11 +112,10 @@ func (s *store) Observe(_ context.Context, e core.Event) {
 	(*of.Load()).Observe(e.Elapsed.Seconds())
 }
 
-// Watch makes the metrics of what a store says about itself. The store is a
-// *memstore.Store, a *redisstore.Store, or a type around one of them that has its
-// method Stats. It is asked once in each scrape. Watch fails if it is none of these, if it
-// is nil, or if a store of that name is watched already.
-func (m *Metrics) Watch(name string, store core.Store) error { return m.tally.Watch(name, store) }
+// Watch adds the metrics of a store's Stats. The store is a *memstore.Store, a *redisstore.Store, a *regions.Store, or
+// a type with the method Stats of one of these. Its Stats are read at each scrape. Watch fails for other stores and
+// nil, and if a store of that name is watched already.
+func (m *Metrics) Watch(name string, store core.Store) error { return m.collector.Watch(name, store) }
 
 // Describe sends the descriptions of all metrics.
 func (m *Metrics) Describe(to chan<- *prometheus.Desc) {
@@ -130,7 +128,7 @@ func (m *Metrics) Describe(to chan<- *prometheus.Desc) {
 // Collect sends all metrics. The counters of a limiter start at 0 with its first
 // decision, so that a rate knows the first failure too.
 func (m *Metrics) Collect(to chan<- prometheus.Metric) {
-	m.tally.Read(func(metric *metrics.Metric, value float64, labels ...string) {
+	m.collector.Read(func(metric *metrics.Metric, value float64, labels ...string) {
 		kind := prometheus.GaugeValue
 		if metric.Type == metrics.Counter {
 			kind = prometheus.CounterValue

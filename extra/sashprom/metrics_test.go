@@ -125,7 +125,7 @@ func TestScrape(t *testing.T) {
 		`sash_batch_max_requests{store="redis"} 3`,
 		`sash_scripts_total{store="redis"} 4`,
 		`sash_noscript_replies_total{store="redis"} 5`,
-		`sash_remembered_refusals{store="redis"} 6`,
+		`sash_cached_refusals{store="redis"} 6`,
 		`sash_refused_from_memory_total{store="redis"} 7`,
 		`sash_leases{store="redis"} 8`,
 		`sash_lease_unspent_units{store="redis"} 9`,

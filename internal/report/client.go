@@ -14,11 +14,11 @@ import (
 // Kinds are the ways to name a client: flags of the command, and parameters of sashadmin.
 var Kinds = []string{"ip", "user", "header", "api-key-id", "key"}
 
-// Prefix goes with the kind ip: how many bits of an IPv6 address name a client.
+// Prefix is a parameter of the kind ip: the number of bits of an IPv6 address that name a client.
 const Prefix = "ipv6-prefix"
 
-// ClientKey returns the key under which the client is counted that the values name by one of
-// Kinds. Empty values count as missing, since forms send them.
+// ClientKey returns the key of the client that values name by one of Kinds. Empty values count as missing, since forms
+// send them.
 func ClientKey(named url.Values) (string, error) {
 	kind := ""
 	for _, k := range Kinds {
@@ -54,7 +54,7 @@ func ClientKey(named url.Values) (string, error) {
 	return value, nil
 }
 
-// ipKey returns the key of the client with an address. prefix may be empty.
+// ipKey returns the key of the client with an address. The prefix may be empty.
 func ipKey(text, prefix string) (string, error) {
 	addr, err := netip.ParseAddr(text)
 	if err != nil {
@@ -71,11 +71,11 @@ func ipKey(text, prefix string) (string, error) {
 	return keyfuncs.IPKey(addr, bits), nil
 }
 
-// MaxAPIKey is the length in bytes of the longest API key that keyfuncs.APIKey takes.
+// MaxAPIKey is the largest length in bytes of an API key for keyfuncs.APIKey.
 const MaxAPIKey = 8 << 10
 
-// APIKey returns the key of the client with the API key that is the only line of text. No
-// error has the API key.
+// APIKey returns the key of the client with the API key that is the only line of text. Its errors do not contain the
+// API key.
 func APIKey(text string) (string, error) {
 	secret := strings.Trim(text, " \t\r\n")
 	if secret == "" || len(secret) > MaxAPIKey || strings.ContainsAny(secret, "\r\n") {

@@ -1,5 +1,5 @@
-// Package report names a client, and says in JSON what limits there are and what a client has
-// used of them. The command sash and package sashadmin ask and answer alike by it.
+// Package report parses the name of a client, and describes limits and their use in JSON. It is common to the command
+// sash and package sashadmin.
 package report
 
 import (
@@ -14,7 +14,7 @@ type Limit struct {
 	Name          string     `json:"name"`
 	Requests      int64      `json:"requests"`
 	WindowSeconds float64    `json:"window_seconds"`
-	Algorithm     string     `json:"algorithm"` // as core.Algorithm says it
+	Algorithm     string     `json:"algorithm"` // name of the core.Algorithm
 }
 
 // Use holds the units that a client has used of a limit.
@@ -22,7 +22,7 @@ type Use struct {
 	Limit
 	Used              int64   `json:"used"`
 	Remaining         int64   `json:"remaining"`
-	ResetAfterSeconds float64 `json:"reset_after_seconds"` // 0 if nothing is counted
+	ResetAfterSeconds float64 `json:"reset_after_seconds"` // 0 if no units are used
 
 	ResetAfter time.Duration `json:"-"`
 }
@@ -31,35 +31,35 @@ type Use struct {
 type Usage struct {
 	Limiter   string     `json:"limiter"`
 	Rule      string     `json:"rule"`      // empty for the limiter itself
-	Exhausted bool       `json:"exhausted"` // nothing remains of one of the limits
+	Exhausted bool       `json:"exhausted"` // one of the limits has no units remaining
 	At        *time.Time `json:"at,omitempty"`
 	Limits    []Use      `json:"limits"`
 }
 
-// OfLimit describes a limit.
-func OfLimit(l core.Limit) Limit {
+// NewLimit describes a limit.
+func NewLimit(l core.Limit) Limit {
 	return Limit{
 		Limit: l, Name: l.Name, Requests: l.Requests,
 		WindowSeconds: l.Window.Seconds(), Algorithm: l.Algorithm.String(),
 	}
 }
 
-// OfUses describes the uses that Limiter.Usage has returned, maybe none.
-func OfUses(l *core.Limiter, uses []core.Usage) Usage {
+// NewUsage describes the result of Limiter.Usage, which may be empty.
+func NewUsage(l *core.Limiter, uses []core.Usage) Usage {
 	usage := Usage{Limiter: l.Name(), Rule: l.RuleName(), Limits: []Use{}}
 	for _, u := range uses {
 		usage.At = new(u.At.UTC())
 		usage.Exhausted = usage.Exhausted || u.Remaining == 0
 		usage.Limits = append(usage.Limits, Use{
-			Limit: OfLimit(u.Limit), Used: u.Used, Remaining: u.Remaining,
+			Limit: NewLimit(u.Limit), Used: u.Used, Remaining: u.Remaining,
 			ResetAfterSeconds: u.ResetAfter.Seconds(), ResetAfter: u.ResetAfter,
 		})
 	}
 	return usage
 }
 
-// Counted reports whether anything is counted under one of the limits.
-func (u *Usage) Counted() bool {
+// HasUsage reports whether units of any limit are used.
+func (u *Usage) HasUsage() bool {
 	for _, use := range u.Limits {
 		if use.Used > 0 {
 			return true
@@ -68,8 +68,7 @@ func (u *Usage) Counted() bool {
 	return false
 }
 
-// Wait returns a duration for people: in whole seconds, rounded up, if it is longer than a
-// second.
+// Wait formats a duration for people. A duration above a second is rounded up to whole seconds.
 func Wait(d time.Duration) string {
 	if part := d % time.Second; part > 0 && d > time.Second {
 		d += time.Second - part

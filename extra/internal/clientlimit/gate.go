@@ -1,12 +1,12 @@
-// Package clientlimit limits what a program sends, over HTTP and gRPC: a request waits for its turn, and for the end of
-// the pause that a server has asked for.
+// Package clientlimit limits the requests that a program sends over HTTP and gRPC. A request waits for its turn, and
+// for the end of a pause that the server requested.
 //
-//	gate := outgoing.Gate{MaxPause: outgoing.DefaultPause}
+//	gate := clientlimit.Gate{MaxPause: clientlimit.DefaultPause}
 //	if _, err := gate.Admit(ctx, limiter, key, 1); err != nil {
-//		return err // not to be sent
+//		return err // do not send
 //	}
 //	...
-//	gate.Pause(key, wait) // the server has asked for it
+//	gate.Pause(key, wait) // requested by the server
 package clientlimit
 
 import (
@@ -18,41 +18,41 @@ import (
 	"github.com/sashlimit/sash/core"
 )
 
-// Errors of a Gate. Package httpclient says what they mean.
+// Errors of a Gate, as documented in package httpclient.
 var (
 	ErrLimited = errors.New("sash: the limit is reached")
 	ErrPaused  = errors.New("sash: the server has asked for a pause")
 )
 
-// DefaultPause is the MaxPause of a program that gives none.
+// DefaultPause is the default of MaxPause.
 const DefaultPause = time.Hour
 
-// Gate admits the requests to servers. Its fields do not change once it is used; then it is safe for concurrent use.
+// Gate admits requests to servers. It is safe for concurrent use. Its fields must not change after the first use.
 type Gate struct {
 	NoWait   bool          // a request fails where it would have to wait
-	MaxPause time.Duration // a longer pause is cut to it; 0 for none at all
+	MaxPause time.Duration // longest pause; 0 ignores pauses
 
 	pauses pauses
 }
 
-// Admit returns when a request of the key, which costs n units, may be sent, or with why it must not be.
+// Admit waits until a request of n units of the key may be sent. It returns an error if it must not be sent.
 func (g *Gate) Admit(ctx context.Context, l *core.Limiter, key string, n int64) (core.Decision, error) {
 	for {
-		if left := g.pauses.left(key); left > 0 {
-			if err := g.sitOut(ctx, left); err != nil {
-				return core.Decision{RetryAfter: left, Err: err}, err
+		if remaining := g.pauses.remaining(key); remaining > 0 {
+			if err := g.waitPause(ctx, remaining); err != nil {
+				return core.Decision{RetryAfter: remaining, Err: err}, err
 			}
 			continue
 		}
 		d, err := g.decide(ctx, l, key, n)
-		if err != nil || g.pauses.left(key) == 0 {
+		if err != nil || g.pauses.remaining(key) == 0 {
 			return d, err
 		}
 	}
 }
 
-// Pause begins a pause of the key. One that ends later stays.
-func (g *Gate) Pause(key string, wait time.Duration) { g.pauses.note(key, min(wait, g.MaxPause)) }
+// Pause pauses the key, unless it is paused for longer already.
+func (g *Gate) Pause(key string, wait time.Duration) { g.pauses.start(key, min(wait, g.MaxPause)) }
 
 // decide asks the limiter, and waits unless NoWait is set.
 func (g *Gate) decide(ctx context.Context, l *core.Limiter, key string, n int64) (core.Decision, error) {
@@ -69,15 +69,15 @@ func (g *Gate) decide(ctx context.Context, l *core.Limiter, key string, n int64)
 	return d, ErrLimited
 }
 
-// sitOut waits for the rest of a pause, or returns why there is no use in waiting.
-func (g *Gate) sitOut(ctx context.Context, left time.Duration) error {
+// waitPause waits for the rest of a pause. It returns an error at once if the wait would be too long.
+func (g *Gate) waitPause(ctx context.Context, remaining time.Duration) error {
 	if g.NoWait {
 		return ErrPaused
 	}
-	if deadline, ok := ctx.Deadline(); ok && !time.Now().Add(left).Before(deadline) {
-		return &lateError{left}
+	if deadline, ok := ctx.Deadline(); ok && !time.Now().Add(remaining).Before(deadline) {
+		return &lateError{remaining}
 	}
-	timer := time.NewTimer(left)
+	timer := time.NewTimer(remaining)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
@@ -87,10 +87,10 @@ func (g *Gate) sitOut(ctx context.Context, left time.Duration) error {
 	}
 }
 
-// lateError says that a pause ends after the context's deadline.
-type lateError struct{ left time.Duration }
+// lateError is the error of a pause that ends after the context's deadline.
+type lateError struct{ remaining time.Duration }
 
 func (e *lateError) Error() string {
-	return fmt.Sprintf("%v of %v more, and the context ends before", ErrPaused, e.left)
+	return fmt.Sprintf("%v of %v more, and the context ends before", ErrPaused, e.remaining)
 }
 func (e *lateError) Unwrap() []error { return []error{ErrPaused, core.ErrTooLate} }

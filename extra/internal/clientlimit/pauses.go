@@ -6,43 +6,41 @@ import (
 	"time"
 )
 
-// maxPauses is the most keys that may have a pause at once.
+// maxPauses is the largest number of paused keys.
 const maxPauses = 1024
 
-// pauses are the times until which servers have asked for no more requests. The zero value
-// has none.
+// pauses holds the pauses that servers requested. The zero value is empty.
 type pauses struct {
 	mu    sync.Mutex // guards the rest
 	byKey map[string]*pause
 	order order
 }
 
-// pause is that of one key.
+// pause is the pause of one key.
 type pause struct {
 	key   string
 	until time.Time
-	place int // in the order
+	place int // index in the order
 }
 
-// left returns the rest of the pause of the key, 0 if there is none.
-func (p *pauses) left(key string) time.Duration {
+// remaining returns the rest of the key's pause, or 0.
+func (p *pauses) remaining(key string) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	known, ok := p.byKey[key]
 	if !ok {
 		return 0
 	}
-	left := time.Until(known.until)
-	if left <= 0 {
+	remaining := time.Until(known.until)
+	if remaining <= 0 {
 		heap.Remove(&p.order, known.place)
 		delete(p.byKey, key)
 	}
-	return max(0, left)
+	return max(0, remaining)
 }
 
-// note begins a pause of the key. A pause that ends later stays. Where the pauses are full, the one that ends first is
-// dropped.
-func (p *pauses) note(key string, wait time.Duration) {
+// start starts a pause of the key, unless one ends later. If there are maxPauses, it drops the one that ends first.
+func (p *pauses) start(key string, wait time.Duration) {
 	if wait <= 0 {
 		return
 	}
@@ -62,12 +60,12 @@ func (p *pauses) note(key string, wait time.Duration) {
 	if len(p.order) >= maxPauses {
 		delete(p.byKey, heap.Pop(&p.order).(*pause).key)
 	}
-	begun := &pause{key: key, until: end}
-	p.byKey[key] = begun
-	heap.Push(&p.order, begun)
+	added := &pause{key: key, until: end}
+	p.byKey[key] = added
+	heap.Push(&p.order, added)
 }
 
-// order is a heap of pauses by when they end, so that none has to be looked for.
+// order is a heap of pauses by their end.
 type order []*pause
 
 func (o order) Len() int           { return len(o) }

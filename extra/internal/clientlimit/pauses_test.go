@@ -33,12 +33,12 @@ func TestPauses(t *testing.T) {
 			if end.After(ends[key]) {
 				ends[key] = end
 			}
-			p.note(key, wait)
-			p.note("another", 0) // is none, and drops none
+			p.start(key, wait)
+			p.start("another", 0) // is none, and drops none
 
 			key = fmt.Sprint(rng.IntN(2 * maxPauses))
 			want := max(0, time.Until(ends[key]))
-			if got := p.left(key); got != want {
+			if got := p.remaining(key); got != want {
 				t.Fatalf("step %d: got %v left of the pause of %s, want %v", i, got, key, want)
 			}
 			if want == 0 {

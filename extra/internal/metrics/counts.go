@@ -8,62 +8,62 @@ import (
 )
 
 const (
-	// maxKeys bounds the keys that have counters of their own. Twice as many exist at most: beyond the
-	// bound, what differs only in the last part is counted together.
+	// maxKeys is the largest number of keys with their own counters. Beyond it keys that differ only in the last part
+	// share counters. There are at most twice as many keys.
 	maxKeys = 1000
 
-	// maxText bounds the bytes of a part of a key.
+	// maxText is the largest length in bytes of a part of a key.
 	maxText = 256
 
-	// other stands for what exceeds maxKeys.
+	// other replaces parts of keys beyond maxKeys.
 	other = "other"
 )
 
-// key names what is counted: a limiter, its rule and a route or a code, or a store.
+// key is a limiter, its rule and a route or a code; or a store.
 type key [3]string
 
 // counts counts by a key and an index, such as an outcome. It is safe for concurrent use.
 type counts struct {
 	width int // indexes are below it
-	zeros int // a new row is listed as a whole while the list has no more counters than that
+	zeros int // largest size of the list for which all counters of a new row are listed
 
 	rows atomic.Pointer[table]
 
 	mu   sync.Mutex // held while rows and counters are added
-	list []counter  // in the order in which they came; its elements do not change
+	list []counter  // in order of appearance; its elements do not change
 }
 
 // row holds the counters of a key.
 type row struct {
 	key
-	whole bool // all of them are listed, else the ones that have counted
+	whole bool // all counters are listed; otherwise those above 0
 	n     []atomic.Uint64
 }
 
-// counter is one of a row.
+// counter is a counter of a row.
 type counter struct {
 	*row
 	index int
 }
 
-// scanned bounds the rows that are compared one by one before a map is asked. To compare a
-// few keys is cheaper than to hash one.
-const scanned = 8
+// maxScan is the number of rows that find compares before it uses the map. To compare a few keys is cheaper than to
+// hash one.
+const maxScan = 8
 
-// table holds rows. It does not change once others can see it.
+// table holds rows. It is immutable once stored.
 type table struct {
-	first []*row // up to scanned
+	first []*row // up to maxScan
 	all   map[key]*row
 }
 
-// find returns the row of k itself, or nil.
+// find returns the row with exactly the key k, or nil.
 func (t *table) find(k key) *row {
 	for _, r := range t.first {
 		if r.key == k {
 			return r
 		}
 	}
-	if len(t.first) < scanned {
+	if len(t.first) < maxScan {
 		return nil
 	}
 	return t.all[k]
@@ -88,7 +88,7 @@ func (c *counts) add(k key, index int) {
 	}
 }
 
-// row returns the row that k is counted in, which is made if there is none yet.
+// row returns the row that counts k, and adds it if necessary.
 func (c *counts) row(k key, whole bool) *row {
 	for i := range k {
 		k[i] = Clean(k[i])
@@ -110,21 +110,21 @@ func (c *counts) row(k key, whole bool) *row {
 	}
 	more := &table{rows.first, map[key]*row{r.key: r}}
 	maps.Copy(more.all, rows.all)
-	if len(more.first) < scanned {
+	if len(more.first) < maxScan {
 		more.first = append(more.first[:len(more.first):len(more.first)], r)
 	}
 	c.rows.Store(more)
 	return r
 }
 
-// find returns the row that k is counted in, or nil.
+// find returns the row that counts k, or nil.
 func (c *counts) find(k key) *row {
 	rows := c.rows.Load()
 	return rows.find(rows.bounded(k))
 }
 
-// bounded returns the key under which k is counted: k itself while there is room, else one
-// for all last parts, or one for all keys.
+// bounded returns the key that counts k: k itself while there is room, and then a key for all last parts, or for all
+// keys.
 func (t *table) bounded(k key) key {
 	if len(t.all) < maxKeys || t.all[k] != nil {
 		return k
@@ -136,16 +136,15 @@ func (t *table) bounded(k key) key {
 	return key{other, other, other}
 }
 
-// all returns the counters that are listed. An exporter that tells fewer sets of labels
-// apart adds up the last ones, so the order stays.
+// all returns the listed counters in a constant order: an exporter with a bound on sets of labels merges the last ones.
 func (c *counts) all() []counter {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.list
 }
 
-// Clean returns text as exporters take it: UTF-8 of at most 256 bytes, which holds no memory
-// of a longer text. Other text would make an exporter fail, with all that it has to tell.
+// Clean returns a copy of text that exporters accept: valid UTF-8 of at most 256 bytes. Other text would make the whole
+// export fail.
 func Clean(text string) string {
 	return strings.Clone(strings.ToValidUTF8(text[:min(len(text), maxText)], "\uFFFD"))
 }

@@ -24,7 +24,7 @@ const (
 
 var kindNames = [NoError]string{"timeout", "connection", "server", "unavailable", "full", "other"}
 
-// String returns the word of a kind. That of NoError is empty.
+// String returns the name of a kind. NoError's is empty.
 func (k Kind) String() string {
 	if k < NoError {
 		return kindNames[k]
@@ -32,8 +32,8 @@ func (k Kind) String() string {
 	return ""
 }
 
-// answered is implemented by the errors that a Redis server has answered.
-type answered interface {
+// redisError is implemented by the error replies of a Redis server.
+type redisError interface {
 	error
 	RedisError()
 }
@@ -58,7 +58,7 @@ func kindOf(d *core.Decision) Kind {
 		}
 		return connection
 	}
-	if _, ok := errors.AsType[answered](d.Err); ok {
+	if _, ok := errors.AsType[redisError](d.Err); ok {
 		return server
 	}
 	return unknown

@@ -19,7 +19,7 @@ import (
 )
 
 // told returns what a Tally tells: "metric label label" with its value.
-func told(t *Tally) map[string]float64 {
+func told(t *Collector) map[string]float64 {
 	values := map[string]float64{}
 	t.Read(func(m *Metric, value float64, labels ...string) {
 		if len(labels) != len(m.Labels) {
@@ -51,15 +51,15 @@ func TestKinds(t *testing.T) {
 		{answer{errors.New("WRONGPASS")}, server},
 		{io.ErrNoProgress, unknown},
 	} {
-		tally := New(false, 0)
-		name := tally.Store("redis")
+		collector := New(false, 0)
+		name := collector.Store("redis")
 		e := core.Event{Key: "k", Peek: true, Decision: core.Decision{
 			Source: core.SourcePolicy, Err: fmt.Errorf("%w: %w", core.ErrStore, test.err),
 		}}
-		if got := tally.Observe(name, &e); got != test.want {
+		if got := collector.Observe(name, &e); got != test.want {
 			t.Errorf("%v: got %v, want %v", test.err, got, test.want)
 		}
-		got := told(tally)
+		got := told(collector)
 		if len(got) != int(NoError) || got["store.errors redis "+test.want.String()] != 1 {
 			t.Errorf("%v: got %v, want each of %d kinds, and one error", test.err, got, NoError)
 		}
@@ -76,34 +76,34 @@ func TestBounds(t *testing.T) {
 		return e
 	}
 	for name, test := range map[string]struct {
-		observe func(tally *Tally, i int)
+		observe func(collector *Collector, i int)
 		other   string // the series that has the rest
 	}{
-		"paths as labels": {func(tally *Tally, i int) {
+		"paths as labels": {func(collector *Collector, i int) {
 			e := refusal(core.Event{Name: "api", Label: fmt.Sprintf("/a/%d/%s", i, strings.Repeat("x", i))})
-			tally.Observe("", &e)
+			collector.Observe("", &e)
 		}, "decisions api  refused false other"},
-		"a rule for each tenant": {func(tally *Tally, i int) {
+		"a rule for each tenant": {func(collector *Collector, i int) {
 			e := refusal(core.Event{Name: "api", Rule: fmt.Sprint("tenant", i), Label: "GET /"})
-			tally.Observe("", &e)
+			collector.Observe("", &e)
 		}, "decisions other other refused false other"},
-		"notices": {func(tally *Tally, i int) {
-			tally.Notice(core.Notice{Name: fmt.Sprintf("\xff%d", i), Code: strings.Repeat("x", 1000)})
+		"notices": {func(collector *Collector, i int) {
+			collector.Notice(core.Notice{Name: fmt.Sprintf("\xff%d", i), Code: strings.Repeat("x", 1000)})
 		}, "notices other other other"},
 	} {
-		tally := New(true, 0)
+		collector := New(true, 0)
 		var before, series []string
 		for i := range events {
-			if test.observe(tally, i); i%1000 != 99 {
+			if test.observe(collector, i); i%1000 != 99 {
 				continue
 			}
 			before, series = series, nil
-			tally.Read(func(_ *Metric, _ float64, labels ...string) { series = append(series, fmt.Sprint(labels)) })
+			collector.Read(func(_ *Metric, _ float64, labels ...string) { series = append(series, fmt.Sprint(labels)) })
 			if !slices.Equal(before, series[:len(before)]) {
 				t.Errorf("%s: after %d events other series come first", name, i)
 			}
 		}
-		all, sum := told(tally), 0.0
+		all, sum := told(collector), 0.0
 		for labels, n := range all {
 			sum += n
 			if len(labels) > 400 || strings.Contains(labels, "\xff") {
@@ -121,11 +121,11 @@ func TestBounds(t *testing.T) {
 // there are as many counters as New was given.
 func TestZeros(t *testing.T) {
 	outcomes := int(core.OutcomeShadowRefused) + 1
-	tally := New(false, 2*outcomes)
+	collector := New(false, 2*outcomes)
 	for i, want := range []int{outcomes, 2 * outcomes, 2*outcomes + 1} {
 		e := core.Event{Name: fmt.Sprint(i), Key: "k", Decision: core.Decision{Source: core.SourceCounted}}
-		tally.Observe("", &e)
-		if got := len(told(tally)); got != want {
+		collector.Observe("", &e)
+		if got := len(told(collector)); got != want {
 			t.Errorf("limiter %d: got %d counters, want %d", i, got, want)
 		}
 	}
@@ -155,26 +155,26 @@ func TestRowsOnce(t *testing.T) {
 // TestConcurrent: decisions are counted while stores are added and others read, and none is lost.
 func TestConcurrent(t *testing.T) {
 	const goroutines, each = 8, 500
-	tally := New(true, 0)
+	collector := New(true, 0)
 	var group sync.WaitGroup
 	for g := range goroutines {
 		group.Go(func() {
 			for i := range each {
-				name := tally.Store(fmt.Sprint("store ", i%20))
+				name := collector.Store(fmt.Sprint("store ", i%20))
 				e := core.Event{Name: "api", Key: "k", Label: fmt.Sprint((g + i) % 150), Decision: core.Decision{
 					Source: core.SourcePolicy, Err: core.ErrTimeout,
 				}}
-				tally.Observe(name, &e)
+				collector.Observe(name, &e)
 				if i%100 == 0 {
-					tally.Notice(core.Notice{Code: "twice"})
-					told(tally)
+					collector.Notice(core.Notice{Code: "twice"})
+					told(collector)
 				}
 			}
 		})
 	}
 	group.Wait()
 	sums := map[string]float64{}
-	for series, n := range told(tally) {
+	for series, n := range told(collector) {
 		name, _, _ := strings.Cut(series, " ")
 		sums[name] += n
 	}
@@ -189,7 +189,10 @@ func TestAllStats(t *testing.T) {
 		metrics []Metric
 		stats   reflect.Type
 		besides string
-	}{{memory, reflect.TypeFor[memstore.Stats](), ""}, {redis, reflect.TypeFor[redisstore.Stats](), "Breakers"}} {
+	}{
+		{memoryMetrics, reflect.TypeFor[memstore.Stats](), ""},
+		{redisMetrics, reflect.TypeFor[redisstore.Stats](), "Breakers"},
+	} {
 		got := map[string]bool{test.besides: true}
 		for _, m := range test.metrics {
 			got[m.field] = true
@@ -204,8 +207,8 @@ func TestAllStats(t *testing.T) {
 
 // TestWatchMisuse: what the program gives wrong is an error when it starts.
 func TestWatchMisuse(t *testing.T) {
-	tally := New(false, 0)
-	if err := tally.Watch("taken", memstore.New()); err != nil {
+	collector := New(false, 0)
+	if err := collector.Watch("taken", memstore.New()); err != nil {
 		t.Fatal(err)
 	}
 	for name, test := range map[string]struct {
@@ -219,11 +222,11 @@ func TestWatchMisuse(t *testing.T) {
 			`sash: Watch("strange", ...): a *storetest.fixed has no Stats`},
 		"watched twice": {"taken", memstore.New(), `sash: Watch("taken", ...): a store of that name is watched already`},
 	} {
-		if err := tally.Watch(test.name, test.store); err == nil || !strings.HasPrefix(err.Error(), test.want) {
+		if err := collector.Watch(test.name, test.store); err == nil || !strings.HasPrefix(err.Error(), test.want) {
 			t.Errorf("%s: got %v, want %q", name, err, test.want)
 		}
 	}
-	for labels := range told(tally) {
+	for labels := range told(collector) {
 		if !strings.HasSuffix(labels, " taken") {
 			t.Errorf("got %s, want only the first store", labels)
 		}

@@ -1,5 +1,5 @@
-// Package metrics counts what limiters decide, and reads what stores say about themselves, for
-// the packages that tell a monitoring system.
+// Package metrics counts the decisions of limiters and reads the Stats of stores, for the packages that export them to
+// a monitoring system.
 package metrics
 
 import (
@@ -14,27 +14,27 @@ import (
 	"github.com/sashlimit/sash/internal/errs"
 )
 
-// Tally counts decisions, errors and notices. It is safe for concurrent use.
-type Tally struct {
+// Collector counts decisions, errors and notices. It is safe for concurrent use.
+type Collector struct {
 	decisions, failures, notices *counts
 
 	byRoute         bool
 	decisionsMetric Metric
 
-	mu      sync.Mutex // guards watched
-	watched []watched
+	mu     sync.Mutex // guards watched
+	stores []watchedStore
 }
 
-// watched is a store that is asked for its Stats when metrics are read.
-type watched struct {
+// watchedStore is a store whose Stats are read with the metrics.
+type watchedStore struct {
 	name string
-	read func(Tell)
+	read func(Emit)
 }
 
-// New returns an empty Tally. The outcomes of a limiter are told from its first decision on,
-// as 0, while no more than so many zeros are told.
-func New(byRoute bool, zeros int) *Tally {
-	t := &Tally{
+// New returns an empty Collector. It emits all outcomes of a limiter from its first decision on, also those of 0, up to
+// the given number of counters.
+func New(byRoute bool, zeros int) *Collector {
+	t := &Collector{
 		decisions: newCounts(int(core.OutcomeShadowRefused)+1, zeros),
 		failures:  newCounts(len(kindNames), 0),
 		notices:   newCounts(1, 0),
@@ -46,10 +46,10 @@ func New(byRoute bool, zeros int) *Tally {
 	return t
 }
 
-// Store begins to tell the errors of the store of the given name, so that a rate knows the
-// first failure too, and returns the name as it is told. The unnamed store has no errors
-// until one is counted, since a program that names its stores does not use it.
-func (t *Tally) Store(name string) string {
+// Store adds the error counters of a store, so that a rate includes the first failure, and returns the store's name as
+// emitted. The counters of the unnamed store appear with its first error, since a program that names its stores does
+// not use it.
+func (t *Collector) Store(name string) string {
 	if name != "" {
 		t.failures.row(key{name}, true)
 	}
@@ -59,7 +59,7 @@ func (t *Tally) Store(name string) string {
 // Observe counts a decision of a limiter on the store of the given name, and returns the kind
 // of error for which the store failed. A peek admits and refuses no request: only
 // its error is counted.
-func (t *Tally) Observe(store string, e *core.Event) Kind {
+func (t *Collector) Observe(store string, e *core.Event) Kind {
 	if !e.Peek {
 		k := key{e.Name, e.Rule}
 		if t.byRoute {
@@ -74,35 +74,35 @@ func (t *Tally) Observe(store string, e *core.Event) Kind {
 	return failed
 }
 
-// Measured reports whether e has the time of a decision for which something was asked.
-func Measured(e *core.Event) bool {
+// IsMeasured reports whether e has the duration of a decision by a store or a fallback.
+func IsMeasured(e *core.Event) bool {
 	return e.Elapsed > 0 && e.Decision.Source != core.SourceNone && e.Decision.Source < core.SourceSkipped
 }
 
 // Notice counts a notice.
-func (t *Tally) Notice(n core.Notice) { t.notices.add(key{n.Name, n.Rule, n.Code}, 0) }
+func (t *Collector) Notice(n core.Notice) { t.notices.add(key{n.Name, n.Rule, n.Code}, 0) }
 
-// Watch adds the metrics of what a store says about itself.
-func (t *Tally) Watch(name string, store core.Store) error {
+// Watch adds the metrics of a store's Stats.
+func (t *Collector) Watch(name string, store core.Store) error {
 	name = Clean(name)
 	if errs.IsNil(store) {
 		return fmt.Errorf("sash: Watch(%q, nil): give the store of Config.Store", name)
 	}
-	w := watched{name: name}
+	w := watchedStore{name: name}
 	switch s := store.(type) {
 	case interface{ Stats() memstore.Stats }:
-		w.read = func(tell Tell) { tellStats(tell, name, memory, s.Stats()) }
+		w.read = func(emit Emit) { emitStats(emit, name, memoryMetrics, s.Stats()) }
 	case interface{ Stats() redisstore.Stats }:
-		w.read = func(tell Tell) {
+		w.read = func(emit Emit) {
 			stats := s.Stats()
-			tellStats(tell, name, redis, stats)
-			tellBreakers(tell, name, stats.Breakers)
+			emitStats(emit, name, redisMetrics, stats)
+			emitBreakers(emit, name, stats.Breakers)
 		}
 	case interface{ Stats() regions.Stats }:
-		w.read = func(tell Tell) {
+		w.read = func(emit Emit) {
 			stats := s.Stats()
-			tellStats(tell, name, regional, stats)
-			tellRegions(tell, name, stats.Regions)
+			emitStats(emit, name, regionsMetrics, stats)
+			emitRegions(emit, name, stats.Regions)
 		}
 	default:
 		return fmt.Errorf("sash: Watch(%q, ...): a %T has no Stats: "+
@@ -110,40 +110,40 @@ func (t *Tally) Watch(name string, store core.Store) error {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for _, other := range t.watched {
+	for _, other := range t.stores {
 		if other.name == name {
 			return fmt.Errorf("sash: Watch(%q, ...): a store of that name is watched already: "+
-				"give each store a name of its own", name)
+				"give each store its own name", name)
 		}
 	}
-	t.watched = append(t.watched, w)
+	t.stores = append(t.stores, w)
 	return nil
 }
 
-// Tell receives a value of a metric, with the values of its labels.
-type Tell func(m *Metric, value float64, labels ...string)
+// Emit receives a value of a metric, with the values of its labels.
+type Emit func(m *Metric, value float64, labels ...string)
 
-// Read tells all metrics. Several readers may call it at once.
-func (t *Tally) Read(tell Tell) {
+// Read emits all metrics. It is safe for concurrent use.
+func (t *Collector) Read(emit Emit) {
 	for _, c := range t.decisions.all() {
 		o := core.Outcome(c.index)
 		labels := []string{c.key[0], c.key[1], o.String(), strconv.FormatBool(o.IsServed())}
 		if t.byRoute {
 			labels = append(labels, c.key[2])
 		}
-		tell(&t.decisionsMetric, c.value(), labels...)
+		emit(&t.decisionsMetric, c.value(), labels...)
 	}
 	for _, c := range t.failures.all() {
-		tell(&failures, c.value(), c.key[0], kindNames[c.index])
+		emit(&failures, c.value(), c.key[0], kindNames[c.index])
 	}
 	for _, c := range t.notices.all() {
-		tell(&notices, c.value(), c.key[:]...)
+		emit(&notices, c.value(), c.key[:]...)
 	}
 	t.mu.Lock()
-	all := t.watched
+	all := t.stores
 	t.mu.Unlock()
 	for _, w := range all {
-		w.read(tell)
+		w.read(emit)
 	}
 }
 
