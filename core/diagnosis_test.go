@@ -74,11 +74,11 @@ func TestQuiet(t *testing.T) {
 		rule := core.Must(l.Rule("login", c.Limits...))
 		for _, l := range []*core.Limiter{l, rule} {
 			l.Allow(ctx, "k")
-			l.Notice(ctx, notice.Evicting, "it evicts")
+			l.Notice(ctx, notice.EvictionPolicy, "it evicts")
 		}
 		got := strings.Join(log.take(), "\n")
 		for code, want := range map[string]bool{
-			notice.LargeLog: c.Quiet == nil && c.Observer == nil, notice.Evicting: c.Observer == nil,
+			notice.LargeLog: c.Quiet == nil && c.Observer == nil, notice.EvictionPolicy: c.Observer == nil,
 		} {
 			if said := strings.Count(got, "code="+code); said != 2 && want || said != 0 && !want {
 				t.Errorf("%+v: %d lines about %s:\n%s", c, said, code, got)

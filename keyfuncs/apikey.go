@@ -21,7 +21,7 @@ const apiKeyBytes = 16
 // Authorization is not read.
 //
 // verify returns the identity of an API key, such as the id of its account, and "" or [ErrNoKey] for an unknown key.
-// [KeyVerifier] makes it from a function that reports whether a key was issued. The identity is counted, so all
+// [VerifyFunc] makes it from a function that reports whether a key was issued. The identity is counted, so all
 // spellings that verify accepts have one count; verify must be the function by which the application authenticates. It
 // is called for each request, with the request's context and by many goroutines at once, so it should look in memory. A
 // key that is unknown names no client, and [First] goes on to the next function.
@@ -64,16 +64,16 @@ func APIKey(header string, verify func(context.Context, string) (string, error),
 	return k.key
 }
 
-// KeyVerifier returns a verify function for [APIKey] from a function that reports whether a key was issued. The key
-// itself is the identity, so isIssued must report true for exactly one spelling of each key: compare bytes, not letters
+// VerifyFunc returns a verify function for [APIKey] from a function that reports whether a key was issued. The key
+// itself is the identity, so isKnown must report true for exactly one spelling of each key: compare bytes, not letters
 // in any case, and never use a JWT, whose signature has several spellings.
-func KeyVerifier(isIssued func(context.Context, string) (bool, error)) func(context.Context, string) (string, error) {
-	if isIssued == nil {
-		panic("sash: KeyVerifier: nil function; give a func(ctx context.Context, key string) (bool, error) " +
+func VerifyFunc(isKnown func(context.Context, string) (bool, error)) func(context.Context, string) (string, error) {
+	if isKnown == nil {
+		panic("sash: VerifyFunc: nil function; give a func(ctx context.Context, key string) (bool, error) " +
 			"that reports whether the key was issued")
 	}
 	return func(ctx context.Context, key string) (string, error) {
-		if ok, err := isIssued(ctx, key); err != nil || !ok {
+		if ok, err := isKnown(ctx, key); err != nil || !ok {
 			return "", err
 		}
 		return key, nil
@@ -229,7 +229,7 @@ func isVisible(s string) bool {
 }
 
 // APIKeyKey returns the key under which [APIKey] counts an identity, for Reset, Usage and logs: "apikey:" and the first
-// 128 bits of the SHA-256 of the identity in hex. With [KeyVerifier], the identity is the API key.
+// 128 bits of the SHA-256 of the identity in hex. With [VerifyFunc], the identity is the API key.
 func APIKeyKey(id string) string {
 	const prefix = "apikey:"
 	sum := sha256.Sum256([]byte(id))

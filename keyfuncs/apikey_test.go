@@ -176,7 +176,7 @@ func TestIssued(t *testing.T) {
 		err   error
 		want  string
 	}{{true, nil, "key"}, {false, nil, ""}, {true, failed, ""}, {false, failed, ""}} {
-		verify := keyfuncs.KeyVerifier(func(context.Context, string) (bool, error) { return test.known, test.err })
+		verify := keyfuncs.VerifyFunc(func(context.Context, string) (bool, error) { return test.known, test.err })
 		if id, err := verify(t.Context(), "key"); id != test.want || err != test.err {
 			t.Errorf("%v, %v: %q, %v", test.known, test.err, id, err)
 		}
@@ -189,7 +189,7 @@ func TestAPIKeyPanicsOnMisuse(t *testing.T) {
 	mustPanic(t, func() { keyfuncs.APIKey("X API Key", known) }, `"X API Key"`)
 	mustPanic(t, func() { keyfuncs.APIKey("X-API-Key", known, keyfuncs.HeaderOnly(), nil) }, "option 2 of 2 is nil")
 	mustPanic(t, func() { keyfuncs.APIKey("authorization", known, keyfuncs.HeaderOnly()) }, "HeaderOnly", "leave")
-	mustPanic(t, func() { keyfuncs.KeyVerifier(nil) }, "KeyVerifier", "(bool, error)")
+	mustPanic(t, func() { keyfuncs.VerifyFunc(nil) }, "VerifyFunc", "(bool, error)")
 }
 
 func TestAPIKeyAllocations(t *testing.T) {

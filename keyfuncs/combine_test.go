@@ -69,7 +69,7 @@ func TestCombine(t *testing.T) {
 // TestFirstKeepsUnauthenticated: where no function names the client, the error of a missing API key is found, wherever
 // it stands, and so is the last one's text. An error that ends First is returned alone.
 func TestFirstKeepsUnauthenticated(t *testing.T) {
-	never := keyfuncs.KeyVerifier(func(context.Context, string) (bool, error) { return false, nil })
+	never := keyfuncs.VerifyFunc(func(context.Context, string) (bool, error) { return false, nil })
 	apiKey := keyfuncs.APIKey("X-API-Key", never)
 	other := answers("", &keyfuncs.UnauthenticatedError{Challenge: "Other", Reason: "no ticket"})
 	tenant := keyfuncs.Header("X-Tenant")

@@ -57,8 +57,8 @@ func ExampleOnUntrusted() {
 	key := keyfuncs.IP(
 		keyfuncs.TrustProxies(netip.MustParsePrefix("10.0.0.0/8")),
 		keyfuncs.OnUntrusted(func(r *http.Request, reason string) {
-			fmt.Println("not believed:", reason) // better: count it
-			slog.Debug("header not believed", "reason", reason, "peer", r.RemoteAddr)
+			fmt.Println("not trusted:", reason) // better: count it
+			slog.Debug("header not trusted", "reason", reason, "peer", r.RemoteAddr)
 		}),
 	)
 
@@ -67,7 +67,7 @@ func ExampleOnUntrusted() {
 	r.Header.Set("X-Forwarded-For", "192.0.2.1, unknown")
 	fmt.Println(key(r))
 	// Output:
-	// not believed: malformed
+	// not trusted: malformed
 	// ip:10.0.0.1 <nil>
 }
 

@@ -85,7 +85,7 @@ func wantAllocs(t *testing.T, want float64, f keyfuncs.Func, r *http.Request) {
 }
 
 // known is the verifier that the tests use: each key is its own identity.
-var known = keyfuncs.KeyVerifier(func(_ context.Context, key string) (bool, error) {
+var known = keyfuncs.VerifyFunc(func(_ context.Context, key string) (bool, error) {
 	return key == "demo-key-1" || key == "demo-key-2", nil
 })
 

@@ -91,7 +91,7 @@ func TestIPForwardedFor(t *testing.T) {
 	} {
 		cases = append(cases, ipCase{name: fmt.Sprintf("%q", list), headers: xff(list...), want: clientKey})
 	}
-	for _, list := range [][]string{ // what no proxy writes is not believed
+	for _, list := range [][]string{ // what no proxy writes is not trusted
 		{"198.51.100.7, garbage"}, {"198.51.100.7, garbage, 10.0.0.9"}, {"198.51.100.7, "}, {"198.51.100.7", ""}, {""},
 		{"198.51.100.7,,10.0.0.9"}, {"198.51.100.7 10.0.0.9"}, {"198.51.100.7\u00a0"}, {`"198.51.100.7"`}, {"01.2.3.4"},
 		{"198.51.100.7:_p"}, {"198.51.100.7:65536"}, {"198.51.100.7:"}, {"[198.51.100.7]"}, {"[2001:db8::1]x:80"},
@@ -317,7 +317,7 @@ func TestIPNAT64(t *testing.T) {
 			want: "ip:64:ff9b::/64"},
 		{name: "a proxy by what it is", options: with(nat64), peer: "[64:ff9b::203.0.113.9]:80",
 			headers: xff("198.51.100.7"), want: clientKey},
-		{name: "a proxy that is not believed", options: with(nat64), peer: "[64:ff9b::203.0.113.9]:80",
+		{name: "a proxy that is not trusted", options: with(nat64), peer: "[64:ff9b::203.0.113.9]:80",
 			want: "ip:203.0.113.9", reason: "missing"},
 	})
 }

@@ -28,7 +28,7 @@ var ErrNoKey = errors.New("sash: no key: the request has no such name")
 
 // ErrBadRequest is the error of a request whose credential is repeated, contradicts another one, or is too long.
 // Compare with [errors.Is].
-var ErrBadRequest = errors.New("sash: bad request: the request names its client in a way that is refused")
+var ErrBadRequest = errors.New("sash: bad request: the name of the client is ambiguous or invalid")
 
 // RefusedError is the error of a [Func] whose own limiter refuses the request, as [APIKey] has one with
 // [LimitFailures]. Find it with [errors.As].

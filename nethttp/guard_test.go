@@ -42,7 +42,7 @@ const (
 		`"detail":"The limit on requests cannot be checked at the moment. Try again in 2 seconds.",` +
 		`"error":"rate_limiter_unavailable","retry_after":2}`
 	noName = `{"type":"about:blank","title":"Bad Request","status":400,` +
-		`"detail":"The request does not say whose it is.","error":"client_unidentified"}`
+		`"detail":"The request does not identify its client.","error":"client_unidentified"}`
 	noCredential = `{"type":"about:blank","title":"Unauthorized","status":401,` +
 		`"detail":"The request needs a credential that is known here, such as an API key.","error":"unauthenticated"}`
 	failed = `{"type":"about:blank","title":"Internal Server Error","status":500,` +

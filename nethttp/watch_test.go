@@ -123,7 +123,7 @@ func TestCountedTwice(t *testing.T) {
 	}
 	l, heard := noticing()
 	get(t, double(l), "/api/items")
-	heard.expect(t, "the first request", notice.CountedTwice)
+	heard.expect(t, "the first request", notice.DoubleCount)
 
 	l, heard = noticing()
 	h := double(l)
@@ -132,9 +132,9 @@ func TestCountedTwice(t *testing.T) {
 	}
 	heard.expect(t, "requests that are counted once")
 	get(t, h, "/api/items")
-	heard.expect(t, "one of the first", notice.CountedTwice)
+	heard.expect(t, "one of the first", notice.DoubleCount)
 
-	l, heard = noticing(notice.CountedTwice)
+	l, heard = noticing(notice.DoubleCount)
 	get(t, double(l), "/api/items")
 	heard.expect(t, "a quiet limiter")
 }
@@ -157,7 +157,7 @@ func TestCountedOnce(t *testing.T) {
 	heard.expect(t, "requests that are counted once")
 }
 
-// TestUntrustedProxy: requests that come through a proxy that is not believed are noticed,
+// TestUntrustedProxy: requests that come through a proxy that is not trusted are noticed,
 // once, if all come from one private address and most have its header.
 func TestUntrustedProxy(t *testing.T) {
 	const public, proxy = "203.0.113.7:1234", "10.0.0.5:1234"

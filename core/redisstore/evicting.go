@@ -22,7 +22,7 @@ func (s *Store) warnOfEviction() {
 			return
 		}
 		if err := checkMemory(addr, infoFields(info)); err != nil {
-			s.notify(notice.Evicting, err.Error())
+			s.notify(notice.EvictionPolicy, err.Error())
 		}
 	})
 }

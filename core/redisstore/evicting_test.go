@@ -47,7 +47,7 @@ func TestEvictingIsNoticed(t *testing.T) {
 		noticing(t, store, core.Silent)
 		l := noticing(t, store, heard)
 		n := <-heard
-		if n.Code != notice.Evicting || n.Name != "api" || strings.HasPrefix(n.Text, "sash:") ||
+		if n.Code != notice.EvictionPolicy || n.Name != "api" || strings.HasPrefix(n.Text, "sash:") ||
 			!strings.Contains(n.Text, "maxmemory-policy allkeys-lru") ||
 			what != "a client of another type" && !strings.Contains(n.Text, server.Addr()) {
 			t.Errorf("%s: the notice is %+v", what, n)

@@ -105,7 +105,7 @@ func pass(_ http.ResponseWriter, r *http.Request) {
 var refusals = map[int]*status.Status{
 	429: status.New(codes.ResourceExhausted, "the limit on calls is reached"),
 	503: status.New(codes.Unavailable, "the limit on calls cannot be checked at the moment"),
-	400: status.New(codes.InvalidArgument, "the call does not say whose it is"),
+	400: status.New(codes.InvalidArgument, "the call does not identify its client"),
 	401: status.New(codes.Unauthenticated, "the call needs a credential that is known here, such as an API key"),
 	500: status.New(codes.Internal, "the limit on calls could not be checked"),
 }

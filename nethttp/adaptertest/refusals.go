@@ -31,7 +31,7 @@ var refusalSteps = []struct {
 		return step(down, nethttp.WithOutageRetryAfter(1200*time.Millisecond))
 	}},
 	{"401", 401, func() Step {
-		known := keyfuncs.KeyVerifier(func(context.Context, string) (bool, error) { return false, nil })
+		known := keyfuncs.VerifyFunc(func(context.Context, string) (bool, error) { return false, nil })
 		return Step{Limiter: newLimiter(core.PerMinute(3)), Key: keyfuncs.APIKey("X-API-Key", known)}
 	}},
 	{"400", 400, func() Step {

@@ -43,7 +43,7 @@ var (
 	unauthenticated = newReason(http.StatusUnauthorized, "about:blank",
 		"The request needs a credential that is known here, such as an API key.", "unauthenticated")
 	noKey = newReason(http.StatusBadRequest, "about:blank",
-		"The request does not say whose it is.", "client_unidentified")
+		"The request does not identify its client.", "client_unidentified")
 	checkFailed = newReason(http.StatusInternalServerError, "about:blank",
 		"The limit on requests could not be checked.", "internal_error")
 

@@ -36,7 +36,7 @@ func (w *watch) inspect(v *Visit, l *core.Limiter, request *core.Request) {
 		v.guard.limiter.Notice(r.Context(), notice.H2C, h2c)
 	}
 	if s := lastSample.Load(); s != nil && s.isRepeat(v, l, request) {
-		v.guard.limiter.Notice(r.Context(), notice.CountedTwice, doubleCount)
+		v.guard.limiter.Notice(r.Context(), notice.DoubleCount, doubleCount)
 		return
 	}
 	if h := v.W.Header(); d.Allowed && request.Cost > 0 && h != nil { // a refused request reaches no other guard
@@ -53,8 +53,8 @@ const doubleCount = "one request was counted twice by this rule: its client gets
 	"Mount it once; for a limit of its own inside, make another rule with Limiter.Rule"
 
 const untrustedProxy = ", most of them with X-Forwarded-For, and were counted as one client: this is a proxy that " +
-	"the key function does not believe; use keyfuncs.IP with keyfuncs.TrustProxies, which takes the " +
-	"networks of the proxies; if it does, keyfuncs.OnUntrusted tells why the header is not believed"
+	"the key function does not trust; use keyfuncs.IP with keyfuncs.TrustProxies, which takes the " +
+	"networks of the proxies; if it does, keyfuncs.OnUntrusted gives the reason why the header is not trusted"
 
 const h2c = "a request for HTTP/2 without TLS was admitted; if the handler serves it, as h2c.NewHandler and a " +
 	"reverse proxy do, no other request of its connection is limited: put the limit inside h2c.NewHandler, or take " +
