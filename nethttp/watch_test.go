@@ -111,9 +111,9 @@ func TestCountedOnPurpose(t *testing.T) {
 	}
 }
 
-// TestCountedTwice: a request that is counted twice is noticed, if it is one of the first that the guards see; a
+// TestDoubleCount: a request that is counted twice is noticed, if it is one of the first that the guards see; a
 // prefix that was stripped in between does not hide it, and Quiet does.
-func TestCountedTwice(t *testing.T) {
+func TestDoubleCount(t *testing.T) {
 	double := func(l *core.Limiter) http.Handler {
 		guard := nethttp.Middleware(l, alice)
 		mux := http.NewServeMux()
