@@ -14,7 +14,6 @@ package server
 import (
 	"cmp"
 	"context"
-	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -75,13 +74,6 @@ func (c *Client) Do(ctx context.Context, deadline time.Time, r *Request) (core.D
 type nodes struct {
 	mu       sync.Mutex
 	byClient map[*redis.Client]*Server
-}
-
-// Servers returns the servers that are known, First before all others.
-func (c *Client) Servers() []*Server {
-	c.nodes.mu.Lock()
-	defer c.nodes.mu.Unlock()
-	return slices.AppendSeq([]*Server{c.First}, maps.Values(c.nodes.byClient))
 }
 
 // maxNodes bounds what is kept of servers that are gone.
@@ -160,7 +152,9 @@ const idleAfter = time.Minute
 // the latest counts.
 func (c *Client) Breakers(now time.Time) []Status {
 	latest := map[string]*Server{}
-	for _, s := range c.Servers()[1:] {
+	c.nodes.mu.Lock()
+	defer c.nodes.mu.Unlock()
+	for _, s := range c.nodes.byClient {
 		if other := latest[s.addr]; other == nil || other.created.Before(s.created) {
 			latest[s.addr] = s
 		}

@@ -82,9 +82,6 @@ func newServer(t *transport, own *Config, node *redis.Client) *Server {
 	return s
 }
 
-// Addr is the address of the server, or "" if it is not known.
-func (s *Server) Addr() string { return s.addr }
-
 // do has a request served, together with others that wait. While the breaker is not closed it returns at once, after it
 // has started a probe with the request if one is due: the result of the probe is for later requests.
 func (s *Server) do(ctx context.Context, deadline time.Time, r *Request) (core.Decision, error) {
