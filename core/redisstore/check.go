@@ -163,7 +163,7 @@ func (s *Store) checkServer(ctx context.Context, rdb redis.UniversalClient, addr
 	}
 	roundTrip, err := s.tryOut(ctx, rdb, client)
 	s.mu.Lock()
-	shortest := s.shortest
+	shortest := s.shortestTimeout
 	s.mu.Unlock()
 	switch {
 	case err == nil:

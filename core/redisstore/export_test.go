@@ -13,7 +13,7 @@ import (
 
 // HoldBreakersClosed makes the store forget its servers, and their breakers never open. No decision may be in flight.
 func HoldBreakersClosed(s *Store) {
-	config := server.Config{Prefix: s.prefix, SharedScripts: !s.unshared, MaxFailures: math.MaxInt}
+	config := server.Config{Prefix: s.prefix, SharedScripts: !s.noSharedScripts, MaxFailures: math.MaxInt}
 	s.client = server.New(s.client.RDB, config)
 }
 
@@ -40,5 +40,5 @@ const Commands = server.Commands
 
 // CanShareScripts reports whether requests of several clients may share a script, and lets them if so.
 func CanShareScripts(s *Store) (bool, error) {
-	return s.client.First.ShareScripts(context.Background())
+	return s.client.Default.ShareScripts(context.Background())
 }

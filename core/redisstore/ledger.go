@@ -15,7 +15,7 @@ import (
 type ledger struct {
 	store   *Store
 	rule    script.Rule
-	derived atomic.Pointer[ledger] // see with
+	latest atomic.Pointer[ledger] // see with
 }
 
 var _ core.Ledger = (*ledger)(nil)
@@ -32,7 +32,7 @@ func (l *ledger) with(o *core.Override) *ledger {
 	if limits == nil {
 		limits = l.rule.Limits
 	}
-	if d := l.derived.Load(); d != nil && d.rule.Has(limits, o.Delay) {
+	if d := l.latest.Load(); d != nil && d.rule.Has(limits, o.Delay) {
 		return d
 	}
 	own := l.rule.Script
@@ -40,7 +40,7 @@ func (l *ledger) with(o *core.Override) *ledger {
 		own = l.store.script(o.Delay > 0, limits)
 	}
 	d := &ledger{store: l.store, rule: l.rule.With(limits, o.Delay, own)}
-	l.derived.Store(d)
+	l.latest.Store(d)
 	return d
 }
 

@@ -33,13 +33,13 @@ type Store struct {
 	close       func() error // closes the client of Open, once; nil if the client is the user's
 	err         error        // of a constructor; Bind returns it
 
-	unshared bool                                    // see WithoutSharedScripts
-	observer atomic.Pointer[func(code, text string)] // of the first rule that has one: gets the notices of the store
+	noSharedScripts bool                                    // see WithoutSharedScripts
+	notice atomic.Pointer[func(code, text string)] // of the first rule that has one: gets the notices of the store
 
 	mu       sync.Mutex
 	scripts  map[string]script.Script // by script.Shape, maxScripts at most
-	isWarm   bool                     // a rule has been bound
-	shortest time.Duration            // Config.Timeout of the rules; 0 if there is no rule
+	warmed   bool                     // a rule has been bound
+	shortestTimeout time.Duration            // Config.Timeout of the rules; 0 if there is no rule
 }
 
 var _ core.Store = (*Store)(nil)
@@ -105,7 +105,7 @@ func New(rdb redis.UniversalClient, options ...Option) *Store {
 		return s
 	}
 	s.client = server.New(rdb, server.Config{
-		Prefix: s.prefix, SharedScripts: !s.unshared, Notify: s.notify,
+		Prefix: s.prefix, SharedScripts: !s.noSharedScripts, Notify: s.notify,
 	})
 	return s
 }
@@ -114,11 +114,11 @@ func New(rdb redis.UniversalClient, options ...Option) *Store {
 // that wait together for a single server share one script, once a probe has found that all their keys are on one
 // server: behind a proxy that spreads keys over several servers they are not. The probe counts some clients of its own,
 // and deletes them. Requests that wait together share a round trip with and without it.
-func WithoutSharedScripts() Option { return func(s *Store) { s.unshared = true } }
+func WithoutSharedScripts() Option { return func(s *Store) { s.noSharedScripts = true } }
 
 // notify gives a notice to the observer of the store.
 func (s *Store) notify(code, text string) {
-	if observer := s.observer.Load(); observer != nil {
+	if observer := s.notice.Load(); observer != nil {
 		(*observer)(code, strings.TrimPrefix(text, "sash: "))
 	}
 }
@@ -221,17 +221,17 @@ func (s *Store) Bind(rule core.Binding) (core.Ledger, error) {
 			"spread them over several rules", len(rule.Limits), script.MaxLimits)
 	}
 	s.mu.Lock()
-	if s.shortest == 0 || rule.Timeout > 0 && rule.Timeout < s.shortest {
-		s.shortest = rule.Timeout
+	if s.shortestTimeout == 0 || rule.Timeout > 0 && rule.Timeout < s.shortestTimeout {
+		s.shortestTimeout = rule.Timeout
 	}
-	warm := !s.isWarm
-	s.isWarm = true
+	warm := !s.warmed
+	s.warmed = true
 	s.mu.Unlock()
 	l := s.newLedger(rule)
 	if warm {
 		s.client.Warm()
 	}
-	if rule.Notice != nil && s.observer.CompareAndSwap(nil, &rule.Notice) {
+	if rule.Notice != nil && s.notice.CompareAndSwap(nil, &rule.Notice) {
 		go s.warnOfEviction()
 	}
 	var chain core.Ledger = l

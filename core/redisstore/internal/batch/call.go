@@ -29,7 +29,7 @@ func NewCall[Q, A any](ctx context.Context, deadline time.Time, request Q) *Call
 }
 
 // Answer gives the caller its answer, unless the caller has left or the deadline has passed. It may be called from any
-// goroutine, also after Serve has returned. The call must not be used afterwards: it is reused.
+// goroutine, also after Serve has returned. After Answer the call belongs to the queue, which reuses it.
 func (c *Call[Q, A]) Answer(answer A, err error) {
 	if c.settled.CompareAndSwap(false, true) {
 		c.answer, c.err = answer, err

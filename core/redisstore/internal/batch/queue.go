@@ -31,7 +31,7 @@ type Config[Q, A any] struct {
 	MinWait time.Duration
 
 	// A caller serves its own call if the time until its deadline is between InlineMin and InlineMax. With less time
-	// the server would be judged by an impatient caller; with more a cancelled caller would stay for too long. If
+	// an impatient caller would decide whether the server has failed; with more a cancelled caller would stay for too long. If
 	// InlineMax is 0, workers serve all calls.
 	InlineMin, InlineMax time.Duration
 
@@ -78,7 +78,7 @@ func New[Q, A any](config Config[Q, A]) *Queue[Q, A] {
 
 // Do has one request served. It returns the answer that Serve gives, ErrLate or ErrQueued once the deadline has
 // passed, or ErrCanceled's error once ctx has ended. The zero deadline is none. A caller that serves its own call
-// leaves at its deadline, not when ctx ends. The request may have been served although Do returns an error.
+// leaves with the reply or at its deadline, not when ctx ends. The request may have been served although Do returns an error.
 func (q *Queue[Q, A]) Do(ctx context.Context, deadline time.Time, request *Q) (A, error) {
 	c := q.calls.Get().(*Call[Q, A])
 	q.mu.Lock()
@@ -144,18 +144,18 @@ func (q *Queue[Q, A]) serve(b *batch[Q, A]) {
 }
 
 // Deadline returns when the call to the server for a batch must end: the latest deadline of the callers, or the zero
-// time if one of them has none. The server is judged earlier, at judge: by the earliest deadline of the callers, but
-// not before MinWait has passed. Otherwise one caller with a long deadline in each batch would hide from all others
+// time if one of them has none. A server that has not answered at failAt has failed: that is the earliest deadline of the
+// callers, but not before MinWait has passed. Otherwise one caller with a long deadline in each batch would hide from all others
 // that the server does not answer. The zero time is never.
-func (q *Queue[Q, A]) Deadline(batch []*Call[Q, A]) (judge, end time.Time) {
+func (q *Queue[Q, A]) Deadline(batch []*Call[Q, A]) (failAt, end time.Time) {
 	if c := batch[0]; c.inline { // the caller leaves at its deadline
 		return c.Deadline, c.Deadline
 	}
 	return deadlineOf(batch, time.Now().Add(q.config.MinWait))
 }
 
-// deadlineOf returns the same for a batch whose server is judged no earlier than at least.
-func deadlineOf[Q, A any](batch []*Call[Q, A], least time.Time) (judge, end time.Time) {
+// deadlineOf returns the same, with failAt no earlier than least.
+func deadlineOf[Q, A any](batch []*Call[Q, A], least time.Time) (failAt, end time.Time) {
 	noDeadline := false
 	for _, c := range batch {
 		own := c.Deadline
@@ -169,12 +169,12 @@ func deadlineOf[Q, A any](batch []*Call[Q, A], least time.Time) (judge, end time
 		if own.Before(least) {
 			own = least
 		}
-		if judge = minTime(judge, own); own.After(end) {
+		if failAt = earlier(failAt, own); own.After(end) {
 			end = own
 		}
 	}
 	if noDeadline {
 		end = time.Time{}
 	}
-	return judge, end
+	return failAt, end
 }

@@ -72,7 +72,7 @@ func (q *Queue[Q, A]) end(b *batch[Q, A], now time.Time) {
 	if waiting == 0 && cap(q.waiting) > backlog {
 		q.waiting = nil // a backlog has made it large
 	}
-	if b.lost { // its slot is free already, and its time says nothing about a server that is not slow
+	if b.lost { // its slot is free already, and its time does not tell how fast the server is
 		return
 	}
 	s.used--
@@ -96,8 +96,9 @@ func (q *Queue[Q, A]) load(now time.Time) (calls, slow int) {
 	return calls, slow
 }
 
-// adapt changes the number of slots after a reply. A reply that is not slow adds a slot while a backlog waits, or while
-// there are fewer than minSlots. A slow reply, or one that leaves no call waiting, removes one.
+// adapt changes the number of slots after a reply. With many calls at a near server there are busySlots, and one for each
+// slow slot. Otherwise a slow reply removes a slot, down to slowSlots (of 2 it makes 3); one that is not slow adds a slot
+// while there are fewer than minSlots, or while a backlog waits; one that leaves no call waiting removes a slot.
 func (s *slots) adapt(elapsed time.Duration, calls, waiting, slow int) {
 	switch {
 	case elapsed < nearReply && calls >= busyCalls:

@@ -111,7 +111,7 @@ func TestFormats(t *testing.T) {
 			if got := dump(t, rdb, c, "k"); got != want {
 				t.Errorf("%v: the script wrote %s, want %s", a, got, want)
 			}
-			got := c.runAt(t, c.rule.Script, c.rule.Call(&ask), e.asked)
+			got := c.runAt(t, c.rule.Script, c.rule.EvalArgs(&ask), e.asked)
 			if e.reply != "" && got != bytesOf(t, a, e.reply) {
 				t.Errorf("%v: the script replied %x, want %s", a, got, e.reply)
 			}

@@ -79,7 +79,7 @@ func (l *ledger) send(ctx context.Context, args []any, source string) (string, e
 
 // take decides a request.
 func (l *ledger) take(ask core.Ask) (core.Decision, error) {
-	reply, err := l.send(ctx, l.rule.Call(&ask), l.rule.Script.Source)
+	reply, err := l.send(ctx, l.rule.EvalArgs(&ask), l.rule.Script.Source)
 	if err != nil {
 		return core.Decision{}, err
 	}
@@ -89,7 +89,7 @@ func (l *ledger) take(ask core.Ask) (core.Decision, error) {
 // giveBack takes units back.
 func (l *ledger) giveBack(back core.Refund) (int64, error) {
 	s := script.Return()
-	reply, err := l.send(ctx, l.rule.ReturnCall(s, back), s.Source)
+	reply, err := l.send(ctx, l.rule.ReturnArgs(s, back), s.Source)
 	if err != nil {
 		return 0, err
 	}
@@ -148,7 +148,7 @@ func (l *ledger) runAt(t *testing.T, s script.Script, args []any, now int64) str
 // askAt decides a request when the server's clock shows now.
 func (l *ledger) askAt(t *testing.T, ask core.Ask, now int64) core.Decision {
 	t.Helper()
-	d, err := l.rule.ReadAlone(l.runAt(t, l.rule.Script, l.rule.Call(&ask), now), &ask, nil)
+	d, err := l.rule.ReadAlone(l.runAt(t, l.rule.Script, l.rule.EvalArgs(&ask), now), &ask, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -171,7 +171,7 @@ func (l *ledger) chargeAt(t *testing.T, key string, cost, now int64) core.Decisi
 func (l *ledger) returnAt(t *testing.T, back core.Refund, now int64) int64 {
 	t.Helper()
 	s := script.Return()
-	units, err := strconv.ParseInt(l.runAt(t, s, l.rule.ReturnCall(s, back), now), 10, 64)
+	units, err := strconv.ParseInt(l.runAt(t, s, l.rule.ReturnArgs(s, back), now), 10, 64)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -219,7 +219,7 @@ func command(batch []request) []any {
 	for i := range batch {
 		all = append(all, script.Request{Rule: &batch[i].ledger.rule, Ask: &batch[i].Ask})
 	}
-	return script.CallBatch(all)
+	return script.BatchArgs(all)
 }
 
 // together has the script decide requests together, and returns its reply.

@@ -141,8 +141,8 @@ func suffix(l core.Limit) string {
 	return s
 }
 
-// Call returns the script's call for one request.
-func (r *Rule) Call(a *core.Ask) []any {
+// EvalArgs returns the script's call for one request.
+func (r *Rule) EvalArgs(a *core.Ask) []any {
 	args := make([]any, 0, 4+len(r.Limits)+len(r.Args))
 	args = append(args, "evalsha", r.Script.SHA, r.numkeys)
 	args = append(r.Keys(args, a.Key), r.Args...)
@@ -161,9 +161,9 @@ type Request struct {
 // few is for how many requests a call is built without more memory than it takes: a batch has no more.
 const few = 32
 
-// CallBatch returns the call for requests of one script. Its memory is not used again: a call that goes on after its
+// BatchArgs returns the call for requests of one script. Its memory is not used again: a call that goes on after its
 // deadline may still read it.
-func CallBatch(requests []Request) []any {
+func BatchArgs(requests []Request) []any {
 	first := requests[0].Rule
 	args := make([]any, 3, 3+len(requests)*(len(first.Limits)+len(first.Args)+2))
 	var keys [64 * few]byte
@@ -190,8 +190,8 @@ func CallBatch(requests []Request) []any {
 	return args
 }
 
-// ReturnCall returns the call of the script s for a Return.
-func (r *Rule) ReturnCall(s Script, back core.Refund) []any {
+// ReturnArgs returns the call of the script s for a Return.
+func (r *Rule) ReturnArgs(s Script, back core.Refund) []any {
 	args := make([]any, 0, 6+4*len(r.Limits))
 	args = r.Keys(append(args, "evalsha", s.SHA, r.numkeys), back.Key)
 	args = append(args, strconv.FormatInt(back.At.UnixMicro(), 10),

@@ -330,7 +330,7 @@ func answerOf(d core.Decision) statespace.Answer {
 // giveBack returns the call of the script that takes units back, and what holds the reply against the definition.
 func (w *world) giveBack(h *history, key string, at, cost, units int64) ([]any, check) {
 	back := core.Refund{Key: key, Cost: cost, At: time.UnixMicro(at), Units: units}
-	args := callAt(w.T, script.Return(), w.ledger.rule.ReturnCall(script.Return(), back), h.now)
+	args := callAt(w.T, script.Return(), w.ledger.rule.ReturnArgs(script.Return(), back), h.now)
 	return args, func(reply string) (statespace.Client, error) {
 		want, after := w.rule.Return(h.client, h.now, at, cost, units)
 		if reply != strconv.FormatInt(want, 10) {

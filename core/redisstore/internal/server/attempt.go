@@ -11,11 +11,18 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// attempt is one call to a server, for a batch, and the context of that call. It lasts until its deadline, even if all
-// callers leave before: otherwise impatient callers would never open the server's breaker, or never close it. The
-// breaker gets one result of it.
+// attempt is one call to a server, for a batch. It lasts until its deadline, even if all callers leave before:
+// otherwise impatient callers would never open the server's breaker, or never close it. The breaker gets one result.
+//
+// A server that is silent, with a timeout of 100 ms:
+//
+//	   0 ms  the batch is sent
+//	  20 ms  the queue presumes that it is lost, and gives its slot to another batch
+//	 100 ms  the callers get ErrLate: of the queue's timer, or since the connection has the same deadline;
+//	         failTimer reports a failure to the breaker, which opens after the fifth in a row
+//	+100 ms  the next request is a probe of the breaker, for 5 s at most; other requests do not wait
 type attempt struct {
-	context.Context
+	ctx        context.Context      // without the cancellation of the first caller; ends at the deadline
 	cluster    *redis.ClusterClient // or nil
 	breaker    *breaker
 	generation uint64 // of the breaker
@@ -29,11 +36,11 @@ type attempt struct {
 func (t *transport) newAttempt(
 	ctx context.Context, b *breaker, generation uint64, failAt, deadline time.Time,
 ) *attempt {
-	a := &attempt{Context: context.WithoutCancel(ctx), cluster: t.cluster, breaker: b, generation: generation}
-	if deadline.IsZero() {
-		a.Context, a.cancel = context.WithCancel(a.Context)
+	a := &attempt{cluster: t.cluster, breaker: b, generation: generation}
+	if ctx = context.WithoutCancel(ctx); deadline.IsZero() {
+		a.ctx, a.cancel = context.WithCancel(ctx)
 	} else {
-		a.Context, a.cancel = context.WithDeadlineCause(a.Context, deadline, ErrLate)
+		a.ctx, a.cancel = context.WithDeadlineCause(ctx, deadline, ErrLate)
 	}
 	if !failAt.IsZero() {
 		a.failTimer = time.AfterFunc(time.Until(failAt), func() { a.report(ErrLate) })
@@ -41,13 +48,13 @@ func (t *transport) newAttempt(
 	return a
 }
 
-// report gives the breaker the result of the call, unless it has one.
+// report gives the breaker the first result of the call. Later ones, of commands that are sent again, are ignored.
 func (a *attempt) report(err error) {
 	if !a.reported.CompareAndSwap(false, true) {
 		return
 	}
 	a.breaker.report(a.generation, err)
-	if a.cluster != nil && err != nil && IsFailure(err) && !isCaller(err) {
+	if a.cluster != nil && IsFailure(err) {
 		// The master may have been replaced. go-redis learns of that only from servers that answer.
 		a.cluster.ReloadState(context.Background())
 	}
@@ -58,7 +65,7 @@ func (a *attempt) end() (inTime bool) {
 	if a.failTimer != nil {
 		a.failTimer.Stop()
 	}
-	inTime = a.Err() == nil
+	inTime = a.ctx.Err() == nil
 	a.cancel()
 	return inTime
 }
@@ -66,7 +73,7 @@ func (a *attempt) end() (inTime bool) {
 // hint returns err with a hint for the operator, or ErrLate for an error of the connection once the deadline has
 // passed: the connection has the same deadline, and may be the first to notice.
 func (a *attempt) hint(err error) error {
-	deadline, ok := a.Deadline()
+	deadline, ok := a.ctx.Deadline()
 	switch {
 	case IsReply(err):
 	case ok && !time.Now().Before(deadline):

@@ -22,7 +22,7 @@ func newTestAttempt(t *testing.T, ctx context.Context, judged, ends time.Duratio
 		return at
 	}
 	_, c := newScripted(t)
-	return c.newAttempt(ctx, c.First.breaker, 0, at(judged), at(ends))
+	return c.newAttempt(ctx, c.Default.breaker, 0, at(judged), at(ends))
 }
 
 // TestAttempt: a call lasts until its deadline, though its caller leaves, and the server is judged before, once.
@@ -42,23 +42,23 @@ func TestAttempt(t *testing.T) {
 				if want.judged > 0 {
 					time.Sleep(want.judged - 1)
 				}
-				if b.counted() != 0 || a.Err() != nil || a.Value(key{}) != "value" {
-					t.Errorf("after the caller left: %d failures, %v, value %v", b.counted(), a.Err(), a.Value(key{}))
+				if b.counted() != 0 || a.ctx.Err() != nil || a.ctx.Value(key{}) != "value" {
+					t.Errorf("after the caller left: %d failures, %v, value %v", b.counted(), a.ctx.Err(), a.ctx.Value(key{}))
 				}
 				time.Sleep(time.Nanosecond)
 				synctest.Wait()
-				if (b.counted() == 1) != (want.judged > 0) || (a.Err() != nil) != (want.ends == judged) {
-					t.Errorf("when the server is judged: %d failures, %v", b.counted(), a.Err())
+				if (b.counted() == 1) != (want.judged > 0) || (a.ctx.Err() != nil) != (want.ends == judged) {
+					t.Errorf("when the server is judged: %d failures, %v", b.counted(), a.ctx.Err())
 				}
 				if want.ends > judged {
 					time.Sleep(want.ends - judged - 1)
-					if a.Err() != nil {
-						t.Errorf("just before the deadline: %v", a.Err())
+					if a.ctx.Err() != nil {
+						t.Errorf("just before the deadline: %v", a.ctx.Err())
 					}
 				}
 				time.Sleep(time.Hour)
-				if late := errors.Is(context.Cause(a), ErrLate); late != (want.ends > 0) {
-					t.Errorf("ended with %v", context.Cause(a))
+				if late := errors.Is(context.Cause(a.ctx), ErrLate); late != (want.ends > 0) {
+					t.Errorf("ended with %v", context.Cause(a.ctx))
 				}
 				a.report(ErrLate)
 				if inTime := a.end(); inTime != (want.ends == 0) || b.counted() != 1 {

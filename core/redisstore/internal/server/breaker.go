@@ -1,14 +1,11 @@
 package server
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/core/redisstore/internal/script"
@@ -43,9 +40,9 @@ const (
 // breaker keeps requests from waiting for a server that has been failing. After maxFailures in a row it is open. Then
 // one request at a time is sent as a probe, and nobody waits for it; a probe that succeeds closes the breaker.
 type breaker struct {
-	// refusal is the error of a request while the breaker is not closed, and names the latest failure. It is nil while
+	// openErr is the error of a request while the breaker is not closed, and names the latest failure. It is nil while
 	// the breaker is closed.
-	refusal atomic.Pointer[error]
+	openErr atomic.Pointer[error]
 
 	mu         sync.Mutex // guards the fields below
 	status     Status
@@ -59,12 +56,12 @@ func newBreaker(addr string, failures int) *breaker {
 	return &breaker{status: Status{Server: addr, State: Closed, Changed: time.Now()}, max: failures}
 }
 
-// start returns the generation that a call reports to, or the refusal if the breaker is not closed.
+// start returns the generation that a call reports to, or openErr if the breaker is not closed.
 func (b *breaker) start() (generation uint64, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.status.State != Closed {
-		return 0, *b.refusal.Load()
+		return 0, *b.openErr.Load()
 	}
 	return b.generation, nil
 }
@@ -88,17 +85,13 @@ func (b *breaker) report(generation uint64, err error) {
 	case generation != b.generation:
 	case err == nil || !IsFailure(err):
 		if b.failures = 0; b.status.State == HalfOpen {
-			b.refusal.Store(nil)
+			b.openErr.Store(nil)
 			b.enter(Closed, time.Now())
-		}
-	case isCaller(err):
-		if b.status.State == HalfOpen {
-			b.enter(Open, time.Now())
 		}
 	default:
 		if b.failures++; b.status.State == HalfOpen || b.failures >= b.max {
 			now := time.Now()
-			b.refusal.Store(b.refusalFor(err))
+			b.openErr.Store(b.openError(err))
 			b.retryAt = now.Add(breakerPause)
 			b.enter(Open, now)
 		}
@@ -119,8 +112,8 @@ func (b *breaker) enter(state string, now time.Time) {
 	b.generation++
 }
 
-// refusalFor returns the error of requests that do not wait for the server after a failure.
-func (b *breaker) refusalFor(err error) *error {
+// openError returns openErr after a failure.
+func (b *breaker) openError(err error) *error {
 	text := strings.ReplaceAll(err.Error(), "sash: ", "")
 	text = text[:min(len(text), script.MaxErrorText)]
 	if addr := b.status.Server; !strings.Contains(text, addr) {
@@ -135,10 +128,4 @@ func (b *breaker) Status() Status {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.status
-}
-
-// isCaller reports whether err says nothing about the server, because the caller left or closed the client.
-func isCaller(err error) bool {
-	_, ok := errors.AsType[errCaller](err)
-	return ok || errors.Is(err, redis.ErrClosed)
 }

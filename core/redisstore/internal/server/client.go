@@ -28,7 +28,7 @@ import (
 // Client sends the requests of a store through the user's client. It is safe for concurrent use.
 type Client struct {
 	transport
-	First *Server // the only one, or stands for every server that is not known
+	Default *Server // the only one, or the one for keys whose server is not known
 
 	config Config
 	nodes  nodes
@@ -55,17 +55,17 @@ func New(rdb redis.UniversalClient, config Config) *Client {
 		c.Single = single.WithTimeout(maxReplyTime)
 		c.Single.Options().ContextTimeoutEnabled = true
 	}
-	c.First = newServer(&c.transport, &c.config, nil)
+	c.Default = newServer(&c.transport, &c.config, nil)
 	return c
 }
 
-// Do has a request served by the server of its key. The error is also that of a server that has been failing, or of ctx
-// or the deadline, which may be zero.
+// Do has a request served by the server of its key. It fails at once while the server's breaker is not closed, and when
+// ctx or the deadline ends; a zero deadline is none.
 func (c *Client) Do(ctx context.Context, deadline time.Time, r *Request) (core.Decision, error) {
-	s := c.First
+	s := c.Default
 	if c.Single == nil {
-		r.args = r.call()
-		s = c.serverFor(ctx, script.FirstKey(r.args))
+		r.made = r.args()
+		s = c.serverFor(ctx, script.FirstKey(r.made))
 	}
 	return s.do(ctx, deadline, r)
 }
@@ -80,7 +80,7 @@ type nodes struct {
 const maxNodes = 256
 
 // serverFor returns the server that holds key. It does not wait for the network: until the server of a key is known,
-// First stands for all.
+// Default stands for all.
 func (c *Client) serverFor(ctx context.Context, key string) *Server {
 	var node *redis.Client
 	switch {
@@ -94,7 +94,7 @@ func (c *Client) serverFor(ctx context.Context, key string) *Server {
 		c.loadMap()
 	}
 	if node == nil {
-		return c.First
+		return c.Default
 	}
 	return c.serverOf(node)
 }
@@ -139,8 +139,8 @@ func (c *Client) Warm() {
 	}
 	go func() {
 		start := time.Now()
-		c.First.ping()
-		c.First.warm(start)
+		c.Default.ping()
+		c.Default.warm(start)
 	}()
 }
 
@@ -159,7 +159,7 @@ func (c *Client) Breakers(now time.Time) []Status {
 			latest[s.addr] = s
 		}
 	}
-	all := []Status{c.First.breaker.Status()}
+	all := []Status{c.Default.breaker.Status()}
 	for _, s := range latest {
 		status := s.breaker.Status()
 		if status.State == Closed || now.Sub(status.Changed) <= idleAfter {

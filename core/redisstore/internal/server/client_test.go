@@ -27,14 +27,14 @@ func TestServersBounded(t *testing.T) {
 	c, get := newTestRing(t)
 	for i := range 2 * maxNodes {
 		s := get(fmt.Sprint("127.0.0.1:", i+1))
-		if s == c.First || c.serverOf(s.node) != s {
+		if s == c.Default || c.serverOf(s.node) != s {
 			t.Fatalf("server %d is not the same again", i)
 		}
 		if n := len(c.nodes.byClient); n > 256 {
 			t.Fatalf("%d servers are kept", n)
 		}
 	}
-	if s := c.serverFor(t.Context(), "no shard has this key"); s != c.First {
+	if s := c.serverFor(t.Context(), "no shard has this key"); s != c.Default {
 		t.Errorf("without a shard, the server is %+v", s)
 	}
 }
@@ -62,7 +62,7 @@ func TestBreakers(t *testing.T) {
 	check(0, " closed", "a closed", "b closed", "c open")
 	check(idleAfter/2, " closed", "a closed", "b closed", "c open")
 	check(2*idleAfter, " closed", "a closed", "b closed")
-	c.First.breaker.fail(t)
+	c.Default.breaker.fail(t)
 	check(2*idleAfter, " open", "a closed", "b closed")
 }
 

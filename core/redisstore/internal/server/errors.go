@@ -29,20 +29,10 @@ var (
 // PanicError returns the error of a call at which go-redis panicked.
 func PanicError(panicked any) error { return fmt.Errorf("%w: %v", errPanic, panicked) }
 
-// errCaller marks an error as the caller's doing: the caller's own context had
-// ended, which says nothing about the server.
-type errCaller struct{ error }
-
-func (e errCaller) Unwrap() error { return e.error }
-
-// errEnded returns the error of a call after the end of its context: the server's, if
-// the limiter's timeout ended the context, and else the caller's.
+// errEnded returns the error of a request whose context has ended. The request may have been counted, so its stage is
+// StageReply, and no cached refusal answers it.
 func errEnded(ctx context.Context) error {
-	err := core.AtStage(core.StageReply, fmt.Errorf("sash: waiting for Redis: %w", context.Cause(ctx)))
-	if errors.Is(err, core.ErrTimeout) {
-		return err
-	}
-	return errCaller{err}
+	return core.AtStage(core.StageReply, fmt.Errorf("sash: waiting for Redis: %w", context.Cause(ctx)))
 }
 
 // IsReply reports whether err is what a server answered.
@@ -96,7 +86,7 @@ func CrossesSlots(err error) bool { return HasCode(err, "CROSSSLOT") }
 // RejectsBatch reports whether nothing has run because the requests came together:
 // their keys are of several slots, or one of the keys is forbidden.
 func RejectsBatch(err error) bool {
-	// Of a command within the script it may come when others have been counted.
+	// NOPERM for a command inside the script may come after some requests were counted: they are not sent again.
 	denied := HasCode(err, "NOPERM") && !strings.Contains(err.Error(), "script")
 	return denied || CrossesSlots(err)
 }
@@ -151,7 +141,7 @@ func withHint(err error) error { return errs.WithHint(Hint(err), err) }
 // waiting for it costs nothing.
 var failureCodes = []string{"READONLY", "MASTERDOWN", "LOADING", "MISCONF", "NOREPLICAS"}
 
-// IsFailure reports whether err speaks against the server.
+// IsFailure reports whether err speaks against the server. That the program has closed the client does not.
 func IsFailure(err error) bool {
-	return err != nil && (!IsReply(err) || HasCode(err, failureCodes...))
+	return err != nil && !errors.Is(err, redis.ErrClosed) && (!IsReply(err) || HasCode(err, failureCodes...))
 }

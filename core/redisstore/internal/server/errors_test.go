@@ -1,7 +1,6 @@
 package server
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -10,49 +9,24 @@ import (
 	"testing"
 
 	"github.com/redis/go-redis/v9"
-
-	"github.com/sashlimit/sash/core"
 )
 
 // TestIsFailure: an error speaks against a server if there was no answer, or if the answer is that the server cannot
 // decide for now (TestAnswers). An error that is the caller's doing says nothing.
 func TestIsFailure(t *testing.T) {
-	type verdict struct{ failure, callers bool }
-	failure, callers, answer := verdict{failure: true}, verdict{true, true}, verdict{}
-	left, end := context.WithCancel(t.Context())
-	end()
-	for err, want := range map[error]verdict{
-		nil:                                   answer,
-		ErrLate:                               failure,
-		io.EOF:                                failure,
-		&net.OpError{Op: "dial", Err: io.EOF}: failure,
-		fmt.Errorf("%w: %v", errors.New("wrapped"), 1): failure,
-
-		fmt.Errorf("wrapped: %w", replyError("LOADING")): failure,
-		fmt.Errorf("wrapped: %w", replyError("OOM")):     answer,
-		redis.Nil: answer,
-
-		redis.ErrClosed:             callers,
-		errCaller{context.Canceled}: callers,
-		core.AtStage(core.StageQueued, errCaller{context.Canceled}): callers,
-		errEnded(left):                        callers,
-		fmt.Errorf("%w: %w", ErrLate, io.EOF): failure,
+	for err, want := range map[error]bool{
+		nil:                                   false,
+		ErrLate:                               true,
+		io.EOF:                                true,
+		&net.OpError{Op: "dial", Err: io.EOF}: true,
+		fmt.Errorf("wrapped: %w", replyError("LOADING")): true,
+		fmt.Errorf("wrapped: %w", replyError("OOM")):     false,
+		redis.Nil:                             false,
+		redis.ErrClosed:                       false,
+		fmt.Errorf("%w: %w", ErrLate, io.EOF): true,
 	} {
-		if got := (verdict{IsFailure(err), isCaller(err)}); got != want {
-			t.Errorf("%v: %+v, want %+v", err, got, want)
-		}
-	}
-}
-
-// TestEnded: the end of a context is the server's fault if it was the limiter's timeout, and else the caller's doing.
-func TestErrEnded(t *testing.T) {
-	for cause, callers := range map[error]bool{
-		core.ErrTimeout: false, context.DeadlineExceeded: true, context.Canceled: true, io.EOF: true,
-	} {
-		ctx, cancel := context.WithCancelCause(t.Context())
-		cancel(cause)
-		if err := errEnded(ctx); !errors.Is(err, cause) || isCaller(err) != callers {
-			t.Errorf("%v: %v, the caller's: %v; want %v", cause, err, isCaller(err), callers)
+		if got := IsFailure(err); got != want {
+			t.Errorf("%v: %v, want %v", err, got, want)
 		}
 	}
 }

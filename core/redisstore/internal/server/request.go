@@ -13,14 +13,14 @@ import (
 	"github.com/sashlimit/sash/core/redisstore/internal/script"
 )
 
-// Request is a request on its way to a server: a decision, a look at the usage, or a return of units.
+// Request is a request on its way to a server: a decision, a Usage, or a return of units.
 type Request struct {
 	core.Ask
 	Rule   *script.Rule
-	Usage  []core.Usage // of a look, which is a request of cost 0: what to fill in
-	Return *Return      // of a return
+	Usage  []core.Usage // for a Usage, which is a request of cost 0: filled in from the reply
+	Return *Return      // for a return of units
 
-	args []any // of the command, if they were needed to find the server
+	made []any // the arguments of the command, if they were needed to find the server
 }
 
 // Return gives units back.
@@ -37,15 +37,15 @@ func (r *Request) source() string {
 	return r.Rule.Script.Source
 }
 
-// call returns the arguments of the request's command.
-func (r *Request) call() []any {
+// args returns the arguments of the request's command.
+func (r *Request) args() []any {
 	switch {
-	case r.args != nil:
-		return r.args
+	case r.made != nil:
+		return r.made
 	case r.Return != nil:
-		return r.Rule.ReturnCall(script.Return(), r.Return.Refund)
+		return r.Rule.ReturnArgs(script.Return(), r.Return.Refund)
 	}
-	return r.Rule.Call(&r.Ask)
+	return r.Rule.EvalArgs(&r.Ask)
 }
 
 // sharesScript reports whether two requests may be decided by one script.
@@ -83,7 +83,7 @@ func newCommand(ctx context.Context, args []any, calls []*call) *command {
 // encode returns the commands for a batch: a script for each request, or, if shared, one for all that have the same.
 func encode(ctx context.Context, calls []*call, shared bool) []*command {
 	if len(calls) == 1 {
-		return []*command{newCommand(ctx, calls[0].Request.call(), calls)}
+		return []*command{newCommand(ctx, calls[0].Request.args(), calls)}
 	}
 	return encodeGroups(ctx, calls, shared)
 }
@@ -101,19 +101,19 @@ func encodeGroups(ctx context.Context, calls []*call, shared bool) (cmds []*comm
 		if len(g) == 1 {
 			cmds = append(cmds, encode(ctx, g, false)...)
 		} else {
-			cmds = append(cmds, newCommand(ctx, callBatch(g), g))
+			cmds = append(cmds, newCommand(ctx, batchArgs(g), g))
 		}
 	}
 	return cmds
 }
 
-// callBatch returns the arguments of one script for several requests.
-func callBatch(calls []*call) []any {
+// batchArgs returns the arguments of one script for several requests.
+func batchArgs(calls []*call) []any {
 	requests := make([]script.Request, len(calls))
 	for i, c := range calls {
 		requests[i] = script.Request{Rule: c.Request.Rule, Ask: &c.Request.Ask}
 	}
-	return script.CallBatch(requests)
+	return script.BatchArgs(requests)
 }
 
 // read calls f with each call of a command and its part of the reply, or err.

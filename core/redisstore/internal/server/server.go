@@ -34,8 +34,8 @@ type Server struct {
 }
 
 const (
-	// A caller that serves its own call judges the server at its deadline. A server is given DefaultTimeout; a
-	// millisecond less is what passes, at the default Config.Timeout, between the start of a decision and the call.
+	// A caller that serves its own call gives the server as long as its own deadline leaves: at least DefaultTimeout.
+	// Up to a millisecond of a timeout has passed when the call starts, so that the default timeout still qualifies.
 	inlineMin = core.DefaultTimeout - time.Millisecond
 
 	// A caller that serves its own call and is cancelled stays until its deadline: see redisstore.New.
@@ -58,55 +58,52 @@ func honorsContext(o *redis.Options) bool {
 }
 
 // newServer returns what is known of a node of a cluster or a ring, or of the client's only server if node is nil.
-func newServer(t *transport, own *Config, node *redis.Client) *Server {
-	s := &Server{transport: t, config: own, node: node, via: t.RDB, created: time.Now()}
-	config := batch.Config[Request, core.Decision]{
+func newServer(t *transport, config *Config, node *redis.Client) *Server {
+	s := &Server{transport: t, config: config, node: node, via: t.RDB, created: time.Now()}
+	queue := batch.Config[Request, core.Decision]{
 		Serve: s.serve, ErrLate: ErrLate, ErrQueued: ErrQueued, ErrCanceled: errEnded,
 		MinWait: core.DefaultTimeout, InlineMin: inlineMin,
 	}
-	if node == nil && t.Single != nil {
-		node = t.Single
-		if honorsContext(node.Options()) {
-			config.InlineMax = inlineMax
-		}
+	if node == nil && t.Single != nil && honorsContext(t.Single.Options()) {
+		queue.InlineMax = inlineMax
 	}
-	if node != nil {
-		o := node.Options()
-		s.via, s.addr, config.MaxSlots = node, o.Addr, o.PoolSize
+	if client := cmp.Or(node, t.Single); client != nil {
+		o := client.Options()
+		s.via, s.addr, queue.MaxSlots = client, o.Addr, o.PoolSize
 		if o.MaxActiveConns > 0 {
-			config.MaxSlots = min(config.MaxSlots, o.MaxActiveConns)
+			queue.MaxSlots = min(queue.MaxSlots, o.MaxActiveConns)
 		}
-		s.shared.possible = own.SharedScripts && s.node == nil && config.MaxSlots > 1
+		s.shared.mayProbe = config.SharedScripts && node == nil && queue.MaxSlots > 1
 	}
-	s.breaker, s.queue = newBreaker(s.addr, cmp.Or(own.MaxFailures, maxFailures)), batch.New(config)
+	s.breaker, s.queue = newBreaker(s.addr, cmp.Or(config.MaxFailures, maxFailures)), batch.New(queue)
 	return s
 }
 
 // do has a request served, together with others that wait. While the breaker is not closed it returns at once, after it
 // has started a probe with the request if one is due: the result of the probe is for later requests.
 func (s *Server) do(ctx context.Context, deadline time.Time, r *Request) (core.Decision, error) {
-	refusal := s.breaker.refusal.Load()
-	if refusal == nil {
+	openErr := s.breaker.openErr.Load()
+	if openErr == nil {
 		return s.queue.Do(ctx, deadline, r)
 	}
 	generation, ok := s.breaker.startProbe(time.Now())
 	if !ok {
-		return core.Decision{}, *refusal
+		return core.Decision{}, *openErr
 	}
 	probe := batch.NewCall[Request, core.Decision](context.WithoutCancel(ctx), time.Now().Add(probeTimeout), *r)
 	go func() {
 		start := time.Now()
-		s.decide([]*call{probe}, generation)
+		s.ask([]*call{probe}, generation)
 		s.warm(start)
 	}()
-	// The request may be counted, so no remembered refusal answers it.
-	return core.Decision{}, core.AtStage(core.StageReply, *refusal)
+	// The request may be counted, so no cached refusal answers it: see StageReply.
+	return core.Decision{}, core.AtStage(core.StageReply, *openErr)
 }
 
 // warm has connections made in the background, if the server answers and a first one has taken long since start: a
 // request might not have the time to wait for one.
 func (s *Server) warm(start time.Time) {
-	if time.Since(start) < warmAfter || s.breaker.refusal.Load() != nil {
+	if time.Since(start) < warmAfter || s.breaker.openErr.Load() != nil {
 		return
 	}
 	for range warmConnections {
@@ -130,23 +127,23 @@ func (s *Server) serve(calls []*call) (inTime bool) {
 		}
 		return true
 	}
-	return s.decide(calls, generation)
+	return s.ask(calls, generation)
 }
 
-// decide asks the server for a batch, and gives the breaker the result. It returns false if the deadline has passed.
-func (s *Server) decide(calls []*call, generation uint64) (inTime bool) {
+// ask asks the server for a batch, and gives the breaker the result. It returns false if the deadline has passed.
+func (s *Server) ask(calls []*call, generation uint64) (inTime bool) {
 	s.countBatch(uint64(len(calls)))
 	failAt, deadline := s.queue.Deadline(calls)
 	a := s.newAttempt(calls[0].Context, s.breaker, generation, failAt, deadline)
-	cmds := encode(a, calls, s.shared.allowed.Load() == generation+1)
-	s.send(a, cmds)
+	cmds := encode(a.ctx, calls, s.shared.in(generation))
+	s.send(a.ctx, cmds)
 	failure, missed := summarize(cmds)
 	if failure != nil {
 		failure = a.hint(failure)
 	}
 	a.report(failure)
 	if missed {
-		cmds = s.sendAgain(a, cmds)
+		cmds = s.sendAgain(a.ctx, cmds)
 	}
 	if !a.end() {
 		return false
@@ -159,7 +156,7 @@ func (s *Server) decide(calls []*call, generation uint64) (inTime bool) {
 		cmd.read(err, func(c *call, d core.Decision, err error) { c.Answer(d, err) })
 	}
 	if len(cmds) > 1 {
-		s.checkOnce(generation)
+		s.probeOnce(generation)
 	}
 	return true
 }
@@ -182,8 +179,8 @@ func summarize(cmds []*command) (failure error, missed bool) {
 func (s *Server) send(ctx context.Context, cmds []*command) {
 	s.Scripts.Add(uint64(len(cmds)))
 	via := s.via
-	if _, ok := ctx.Deadline(); !ok && s.node == nil {
-		via = s.RDB
+	if s.node == nil {
+		via = s.within(ctx)
 	}
 	if _, ok := via.(*redis.Client); ok || len(cmds) == 1 {
 		process(ctx, via, cmds...)
@@ -201,7 +198,7 @@ func (s *Server) sendAgain(ctx context.Context, cmds []*command) (all []*command
 	for _, cmd := range cmds {
 		if len(cmd.calls) > 1 && RejectsBatch(cmd.Err()) {
 			if CrossesSlots(cmd.Err()) { // behind the server is a cluster by now
-				s.shared.allowed.Store(0)
+				s.shared.sharedIn.Store(0)
 			}
 			singles := encode(ctx, cmd.calls, false)
 			s.send(ctx, singles)

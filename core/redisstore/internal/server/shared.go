@@ -15,18 +15,21 @@ import (
 
 // One script for several clients is cheaper than one for each. But behind the address of a server there may be a proxy
 // that sends a script to the server of its first key: then the counts of the other clients would be on a server where
-// the next script does not find them. So a batch is sent as a pipeline, a script for each request, until a check has
-// found that all keys of a script are on one server. The check runs once each time that the breaker has closed.
+// the next script does not find them. So a batch is sent as a pipeline, a script for each request, until a probe has
+// found that all keys of a script are on one server. The probe runs once each time that the breaker has closed.
 
 // sharedScripts is what is known of scripts with the keys of several clients.
 type sharedScripts struct {
-	possible bool          // the server is the only one, and a check does not take its only connection
-	allowed  atomic.Uint64 // the generation of the breaker in which they may be sent, plus one
-	checked  atomic.Uint64 // the generation of the latest check, plus one
+	mayProbe bool          // the server is the only one, and the probe does not take its only connection
+	sharedIn atomic.Uint64 // the generation of the breaker in which such scripts may be sent, plus one
+	probedIn atomic.Uint64 // the generation of the latest probe, plus one
 }
 
-// checkTimeout bounds a check, which takes up to five round trips.
-const checkTimeout = 2 * time.Second
+// in reports whether such scripts may be sent in a generation of the breaker.
+func (s *sharedScripts) in(generation uint64) bool { return s.sharedIn.Load() == generation+1 }
+
+// proxyTimeout bounds a check, which takes up to five round trips.
+const proxyTimeout = 2 * time.Second
 
 // proxyText is the notice of a proxy that sends scripts to several servers.
 const proxyText = "behind this address is a proxy that sends a script to the server of its first key, " +
@@ -34,9 +37,9 @@ const proxyText = "behind this address is a proxy that sends a script to the ser
 	"which is exact, but slower: give the address of one server, or of all by redis.NewClusterClient or " +
 	"redis.NewRing, or redisstore.WithoutSharedScripts to say that it is meant so"
 
-// checkOnce runs the check in the background, unless it has run in this generation of the breaker.
-func (s *Server) checkOnce(generation uint64) {
-	if !s.shared.possible || s.shared.checked.Swap(generation+1) == generation+1 {
+// probeOnce runs the probe in the background, unless it has run in this generation of the breaker.
+func (s *Server) probeOnce(generation uint64) {
+	if !s.shared.mayProbe || s.shared.probedIn.Swap(generation+1) == generation+1 {
 		return
 	}
 	go func() {
@@ -46,23 +49,23 @@ func (s *Server) checkOnce(generation uint64) {
 	}()
 }
 
-// ShareScripts runs the check. If it reports true, one script may have the keys of several clients from now on.
+// ShareScripts runs the probe. If it reports true, one script may have the keys of several clients from now on.
 func (s *Server) ShareScripts(ctx context.Context) (shared bool, err error) {
 	generation, err := s.breaker.start()
 	if err != nil {
 		return false, err
 	}
-	if shared, err = s.check(ctx); shared {
-		s.shared.allowed.Store(generation + 1)
+	if shared, err = s.probe(ctx); shared {
+		s.shared.sharedIn.Store(generation + 1)
 	}
 	return shared, err
 }
 
-// check charges new clients a unit each by one script, looks at each client by itself, and deletes them. It reports
-// whether all were there. A server that owns half of the clients escapes the check once in four billion times, one that
-// owns a tenth once in 30. The breaker does not learn of the check.
-func (s *Server) check(ctx context.Context) (shared bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
+// probe charges new clients a unit each by one script, looks at each client by itself, and deletes them. It reports
+// whether all were there. A server that owns half of the clients escapes the probe once in four billion times, one that
+// owns a tenth once in 30. The breaker does not learn of the probe.
+func (s *Server) probe(ctx context.Context) (shared bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, proxyTimeout)
 	defer cancel()
 	limits := []core.Limit{core.PerMinute(1000)} // the script is one that most programs use
 	rule := script.New(s.config.Prefix, core.Binding{Name: "redisstore.probe", Limits: limits},

@@ -54,15 +54,15 @@ func process(ctx context.Context, via redis.UniversalClient, cmds ...*command) {
 // retry sends a command again whose script has not run: by its source to a server that does not know the hash, to the
 // server of a slot that has moved, and after a pause while a slot is moving.
 func (t *transport) retry(ctx context.Context, cmd *command) {
-	via, followed := t.within(ctx), t.cluster == nil
+	via, canFollow := t.within(ctx), t.cluster != nil
 	for pause := time.Millisecond; ; {
 		args := cmd.Args()
 		switch err := cmd.Err(); {
 		case HasCode(err, "NOSCRIPT") && args[0] == "evalsha":
 			t.NoScripts.Add(1)
 			args = append([]any{"eval", cmd.calls[0].Request.source()}, args[2:]...)
-		case HasCode(err, "MOVED", "ASK") && !followed:
-			followed = true // by the client of the cluster
+		case HasCode(err, "MOVED", "ASK") && canFollow:
+			canFollow = false // the client of the cluster does
 		case HasCode(err, "TRYAGAIN") && Rest(ctx, pause):
 			pause *= 2
 		default:
@@ -96,7 +96,7 @@ func Rest(ctx context.Context, pause time.Duration) bool {
 	}
 }
 
-// Del deletes keys of one slot, and waits until ctx ends. It does not ask the breaker.
+// Del deletes keys of one slot. It waits for the reply, at most until ctx ends, and does not ask the breaker.
 func (t *transport) Del(ctx context.Context, args []any) error {
 	cmd := newCommand(ctx, args, nil)
 	done := make(chan error, 1)
