@@ -13,8 +13,8 @@ import (
 
 // ledger is a rule bound to its store, and the last link of the chain: it asks Redis.
 type ledger struct {
-	store   *Store
-	rule    script.Rule
+	store  *Store
+	rule   script.Rule
 	latest atomic.Pointer[ledger] // see with
 }
 

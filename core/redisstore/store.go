@@ -34,11 +34,11 @@ type Store struct {
 	err         error        // of a constructor; Bind returns it
 
 	noSharedScripts bool                                    // see WithoutSharedScripts
-	notice atomic.Pointer[func(code, text string)] // of the first rule that has one: gets the notices of the store
+	notice          atomic.Pointer[func(code, text string)] // of the first rule that has one: gets the notices of the store
 
-	mu       sync.Mutex
-	scripts  map[string]script.Script // by script.Shape, maxScripts at most
-	warmed   bool                     // a rule has been bound
+	mu              sync.Mutex
+	scripts         map[string]script.Script // by script.Shape, maxScripts at most
+	warmed          bool                     // a rule has been bound
 	shortestTimeout time.Duration            // Config.Timeout of the rules; 0 if there is no rule
 }
 

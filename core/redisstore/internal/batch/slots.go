@@ -96,9 +96,9 @@ func (q *Queue[Q, A]) load(now time.Time) (calls, slow int) {
 	return calls, slow
 }
 
-// adapt changes the number of slots after a reply. With many calls at a near server there are busySlots, and one for each
-// slow slot. Otherwise a slow reply removes a slot, down to slowSlots (of 2 it makes 3); one that is not slow adds a slot
-// while there are fewer than minSlots, or while a backlog waits; one that leaves no call waiting removes a slot.
+// adapt changes the number of slots after a reply. With many calls at a near server there are busySlots, and one for
+// each slow slot. Otherwise a slow reply removes a slot, down to slowSlots (of 2 it makes 3); one that is not slow adds
+// a slot while there are fewer than minSlots, or while a backlog waits; one that leaves no call waiting removes a slot.
 func (s *slots) adapt(elapsed time.Duration, calls, waiting, slow int) {
 	switch {
 	case elapsed < nearReply && calls >= busyCalls:

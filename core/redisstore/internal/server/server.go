@@ -31,6 +31,8 @@ type Server struct {
 	breaker *breaker
 	queue   *batch.Queue[Request, core.Decision]
 	shared  sharedScripts
+
+	maxSlots int // connections that there may be; 0: not known
 }
 
 const (
@@ -45,9 +47,9 @@ const (
 	// timeouts of requests are.
 	probeTimeout = 5 * time.Second
 
-	// A server is far away if its first answer takes warmAfter. With warmConnections more, each batch that is in flight
+	// A server is far away if its first answer takes warmAfter. With warmConnections, each batch that is in flight
 	// ordinarily has one.
-	warmAfter, warmConnections = 20 * time.Millisecond, 3
+	warmAfter, warmConnections = 20 * time.Millisecond, 4
 )
 
 // honorsContext reports whether a command returns when its context ends. Otherwise a part of the program runs while a
@@ -73,7 +75,8 @@ func newServer(t *transport, config *Config, node *redis.Client) *Server {
 		if o.MaxActiveConns > 0 {
 			queue.MaxSlots = min(queue.MaxSlots, o.MaxActiveConns)
 		}
-		s.shared.mayProbe = config.SharedScripts && node == nil && queue.MaxSlots > 1
+		s.maxSlots = queue.MaxSlots
+		s.shared.mayProbe = config.SharedScripts && node == nil && s.maxSlots > 1
 	}
 	s.breaker, s.queue = newBreaker(s.addr, cmp.Or(config.MaxFailures, maxFailures)), batch.New(queue)
 	return s
@@ -106,7 +109,7 @@ func (s *Server) warm(start time.Time) {
 	if time.Since(start) < warmAfter || s.breaker.openErr.Load() != nil {
 		return
 	}
-	for range warmConnections {
+	for range min(warmConnections, s.maxSlots) - 1 {
 		go s.ping()
 	}
 }
