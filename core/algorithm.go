@@ -28,9 +28,10 @@ const (
 	// memory per key; a SlidingLog suits logins, billed quotas and small limits.
 	SlidingCounter
 
-	// CoarseLog is a log by slots of a sixtieth of the Window, aligned to the Unix epoch. A unit counts until the end of
-	// its slot is a Window old. So no window ever holds more than Requests, as with a SlidingLog, and quota is back up to
-	// a sixtieth of it later. A key takes a few hundred bytes. Prefer it to both where a limit is large and must hold.
+	// CoarseLog is a log by slots of a sixtieth of the Window, aligned to the Unix epoch. A unit counts until the end
+	// of its slot is a Window old. So no window ever holds more than Requests, as with a SlidingLog, and quota is back
+	// up to a sixtieth of it later. A key takes a few hundred bytes. Prefer it to both where a limit is large and must
+	// hold.
 	CoarseLog
 
 	// Bucket lets bursts pass, and refills evenly; see [RateAndBurst]. It is full with Requests units, of which each

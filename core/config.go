@@ -30,7 +30,8 @@ type Config struct {
 	// policy decides. A store may keep a caller whose context is cancelled for a Timeout of up to a second.
 	Timeout time.Duration
 
-	// Observer gets every decision. Default [LogErrors], which logs limits that are not enforced; [Silent] logs nothing.
+	// Observer gets every decision. Default [LogErrors], which logs limits that are not enforced; [Silent] logs
+	// nothing.
 	Observer Observer
 	Quiet    []string // codes of notices to leave out, such as "large-log"
 }

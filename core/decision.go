@@ -13,8 +13,8 @@ type Decision struct {
 	// least Remaining, then the longest ResetAfter, then the first. It is zero when nothing was counted.
 	Limit Limit
 
-	// Remaining is the number of units of Limit that are left after this request. After a refusal it may be more than 0,
-	// but less than the cost.
+	// Remaining is the number of units of Limit that are left after this request. After a refusal it may be more than
+	// 0, but less than the cost.
 	Remaining int64
 
 	// ResetAfter is the time until, for a SlidingLog, the oldest counted request leaves the window and quota starts to

@@ -29,8 +29,8 @@ type Event struct {
 	Shadow   bool  // Request.Shadow: the request goes on even if the decision is a refusal
 	Stage    Stage // [StageOf] Decision.Err
 
-	// Elapsed is the duration of the decision, waits for stores included. Where the store is [Immediate], it is measured
-	// for one decision in 16, at random, and 0 for the others.
+	// Elapsed is the duration of the decision, waits for stores included. Where the store is [Immediate], it is
+	// measured for one decision in 16, at random, and 0 for the others.
 	Elapsed time.Duration
 }
 

@@ -47,13 +47,13 @@ type Ledger interface {
 	//     for a window at least, and MaxCounterRequests of a SlidingCounter in each window, of a CoarseLog in each slot,
 	//     and of a Bucket what is owed up to 2^52 microseconds.
 	//
-	// Source is [SourceCounted] (or its zero value), [SourceCached] or [SourceLeased]. With an Err nothing can be
-	// said about the request. Soon after ask.Timeout, Take answers with one that matches [ErrTimeout]. If the timeout is
-	// at most a second, it need not heed ctx. A store in memory may ignore both; see [Immediate].
+	// Source is [SourceCounted] (or its zero value), [SourceCached] or [SourceLeased]. With an Err nothing can be said
+	// about the request. Soon after ask.Timeout, Take answers with one that matches [ErrTimeout]. If the timeout is at
+	// most a second, it need not heed ctx. A store in memory may ignore both; see [Immediate].
 	Take(ctx context.Context, ask Ask) Decision
 
-	// Usage returns for each limit, in order, the Used, ResetAfter and At of a Usage, all at one instant, At. Used is not
-	// cut off at Requests; units that a process has leased are used. It may exceed what was used, never fall short.
+	// Usage returns for each limit, in order, the Used, ResetAfter and At of a Usage, all at one instant, At. Used is
+	// not cut off at Requests; units that a process has leased are used. It may exceed what was used, never fall short.
 	Usage(ctx context.Context, key string) ([]Usage, error)
 
 	// Return takes back ask.Units of a request that Take has counted, under every limit at one instant, and returns how

@@ -34,7 +34,7 @@ type Store struct {
 	err         error        // of a constructor; Bind returns it
 
 	noSharedScripts bool                                    // see WithoutSharedScripts
-	notice          atomic.Pointer[func(code, text string)] // of the first rule that has one: gets the notices of the store
+	notice          atomic.Pointer[func(code, text string)] // of the first rule that has one
 
 	mu              sync.Mutex
 	scripts         map[string]script.Script // by script.Shape, maxScripts at most

@@ -51,8 +51,8 @@ func StartSentinel(tb testing.TB, replicas, sentinels int) *Sentinel {
 		if s.sentinels[i], err = start(tb, s.options); err != nil {
 			return err
 		}
-		// With the defaults, a sentinel needs seconds to find the others, and rests for 30 s (tilt) after a busy machine has
-		// delayed it.
+		// With the defaults, a sentinel needs seconds to find the others, and rests for 30 s (tilt) after a busy
+		// machine has delayed it.
 		return s.sentinels[i].tell("SENTINEL DEBUG INFO-PERIOD 500 PING-PERIOD 200 ASK-PERIOD 200 PUBLISH-PERIOD 200 " +
 			"TILT-PERIOD 1000")
 	})

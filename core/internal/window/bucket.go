@@ -23,7 +23,8 @@ type Bucket struct{ At, Owed, Fraction, Elapsed int64 }
 
 const (
 	// maxOwed is 142 years, longer than any window. A debt is cut to it, which only a charge can reach. A request that
-	// costs more than half of it leaves a window owed when it is returned, and before that no other request is returned.
+	// costs more than half of it leaves a window owed when it is returned, and before that no other request is
+	// returned.
 	maxOwed = 1 << 52
 
 	fractionBits = 40

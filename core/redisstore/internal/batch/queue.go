@@ -30,9 +30,9 @@ type Config[Q, A any] struct {
 	// MinWait is how long a server is waited for at least, however soon the callers' deadlines are.
 	MinWait time.Duration
 
-	// A caller serves its own call if the time until its deadline is between InlineMin and InlineMax. With less time
-	// an impatient caller would decide whether the server has failed; with more a cancelled caller would stay for too long. If
-	// InlineMax is 0, workers serve all calls.
+	// A caller serves its own call if the time until its deadline is between InlineMin and InlineMax. With less time an
+	// impatient caller would decide whether the server has failed; with more a cancelled caller would stay for too
+	// long. If InlineMax is 0, workers serve all calls.
 	InlineMin, InlineMax time.Duration
 
 	// MaxSlots bounds the batches in flight, as the server's connections do. 0 is no bound.
@@ -76,9 +76,9 @@ func New[Q, A any](config Config[Q, A]) *Queue[Q, A] {
 	return q
 }
 
-// Do has one request served. It returns the answer that Serve gives, ErrLate or ErrQueued once the deadline has
-// passed, or ErrCanceled's error once ctx has ended. The zero deadline is none. A caller that serves its own call
-// leaves with the reply or at its deadline, not when ctx ends. The request may have been served although Do returns an error.
+// Do has one request served. It returns the answer that Serve gives, ErrLate or ErrQueued once the deadline has passed,
+// or ErrCanceled's error once ctx has ended. The zero deadline is none. A caller that serves its own call leaves with
+// the reply or at its deadline, not when ctx ends. The request may have been served although Do returns an error.
 func (q *Queue[Q, A]) Do(ctx context.Context, deadline time.Time, request *Q) (A, error) {
 	c := q.calls.Get().(*Call[Q, A])
 	q.mu.Lock()
@@ -144,9 +144,9 @@ func (q *Queue[Q, A]) serve(b *batch[Q, A]) {
 }
 
 // Deadline returns when the call to the server for a batch must end: the latest deadline of the callers, or the zero
-// time if one of them has none. A server that has not answered at failAt has failed: that is the earliest deadline of the
-// callers, but not before MinWait has passed. Otherwise one caller with a long deadline in each batch would hide from all others
-// that the server does not answer. The zero time is never.
+// time if one of them has none. A server that has not answered at failAt has failed: that is the earliest deadline of
+// the callers, but not before MinWait has passed. Otherwise one caller with a long deadline in each batch would hide
+// from all others that the server does not answer. The zero time is never.
 func (q *Queue[Q, A]) Deadline(batch []*Call[Q, A]) (failAt, end time.Time) {
 	if c := batch[0]; c.inline { // the caller leaves at its deadline
 		return c.Deadline, c.Deadline

@@ -153,7 +153,8 @@ func TestAnsweredCallersComeAlong(t *testing.T) {
 	for name, reply := range map[string]func(){
 		// 16 calls, and 12 if a worker did not yield after a batch.
 		"a server that is away": runtime.Gosched, // as every server does that is not part of the process
-		// 20 calls or more, and 1 if a worker did not yield after a batch of one: the caller of that one would run next.
+		// 20 calls or more, and 1 if a worker did not yield after a batch of one: the caller of that one would run
+		// next.
 		"a server that answers at once": func() {},
 	} {
 		if mean := meanBatch(t, reply); mean < least {

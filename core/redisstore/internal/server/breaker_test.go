@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// TestBreaker: five failures in a row open a breaker, for a tenth of a second. Then one request at a time is a probe: its
-// success closes the breaker, and its failure is no new outage. Results of earlier states are ignored.
+// TestBreaker: five failures in a row open a breaker, for a tenth of a second. Then one request at a time is a probe:
+// its success closes the breaker, and its failure is no new outage. Results of earlier states are ignored.
 func TestBreaker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBreaker("127.0.0.1:6379", maxFailures)

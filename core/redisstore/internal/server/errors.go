@@ -16,7 +16,8 @@ import (
 )
 
 var (
-	// ErrLate says that no reply has come until the deadline, and ErrQueued that a request has not been sent until then.
+	// ErrLate says that no reply has come until the deadline, and ErrQueued that a request has not been sent until
+	// then.
 	ErrLate   = core.AtStage(core.StageReply, fmt.Errorf("sash: waiting for Redis: %w", core.ErrTimeout))
 	ErrQueued = core.AtStage(core.StageQueued, fmt.Errorf("sash: waiting to ask Redis: %w", core.ErrTimeout))
 
