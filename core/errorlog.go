@@ -35,10 +35,8 @@ const minLogInterval = time.Millisecond
 // checkLog returns an error if an observer cannot write to log, or has an interval that is too short.
 func checkLog(observer string, log *slog.Logger, interval time.Duration, allowZero bool) error {
 	switch {
-	case log == nil:
-		return fmt.Errorf("sash: core.%s(nil, ...): give a logger, such as slog.Default()", observer)
-	case log.Handler() == nil:
-		return fmt.Errorf("sash: the logger of core.%s has no handler: make it with slog.New, or give slog.Default()",
+	case log == nil || log.Handler() == nil:
+		return fmt.Errorf("sash: core.%s has no logger, or one without a handler: give slog.Default() or one of slog.New",
 			observer)
 	case interval < minLogInterval && !(allowZero && interval == 0):
 		return fmt.Errorf("sash: core.%s(..., %v): give at least %v, such as time.Minute", observer, interval, minLogInterval)
@@ -66,19 +64,16 @@ const (
 	quietPeriod = time.Minute
 )
 
-// problemHistory holds the latest lines about the problems of a rule, and its outage.
-type problemHistory struct {
-	lines [numOutcomes]struct {
-		written time.Time
-		skipped int // later problems without a line
-	}
-	outage outage
+type problemLine struct {
+	written time.Time
+	skipped int // later problems without a line
 }
 
-// outage is a time in which a store fails requests.
-type outage struct {
-	first, latest time.Time // failures
-	requests      int       // 0 if there is no outage
+// problemHistory holds the latest lines about the problems of a rule, and its outage.
+type problemHistory struct {
+	lines         [numOutcomes]problemLine
+	first, latest time.Time // failures in the outage
+	failures      int       // 0 if there is no outage
 }
 
 func newErrorLog(log func() *slog.Logger, interval time.Duration) *errorLog {
@@ -110,13 +105,12 @@ func (o *errorLog) addProblem(ctx context.Context, e *Event, outcome Outcome) {
 	h := o.history(e)
 	if hint == "" { // an outage
 		hint = hintOf(e.Decision.Err)
-		if h.outage.requests == 0 {
-			h.outage.first = now
+		if h.failures == 0 {
+			h.first = now
 			o.outages.Add(1)
 		}
-		h.outage.latest = now
-		h.outage.requests++
-		start = h.outage.first
+		h.failures++
+		start, h.latest = h.first, now
 	}
 	line := &h.lines[outcome]
 	if now.Sub(line.written) < o.interval {
@@ -142,22 +136,21 @@ func (o *errorLog) addProblem(ctx context.Context, e *Event, outcome Outcome) {
 func (o *errorLog) endOutage(ctx context.Context, e *Event) {
 	o.mu.Lock()
 	h := o.history(e)
-	ended := h.outage
-	if ended.requests == 0 || time.Since(ended.latest) < quietPeriod {
+	ended := *h
+	if ended.failures == 0 || time.Since(ended.latest) < quietPeriod {
 		o.mu.Unlock()
 		return
 	}
-	h.outage = outage{}
+	h.failures = 0
 	for outcome := range h.lines {
 		if problems[outcome].hint == "" {
-			h.lines[outcome].written = time.Time{} // the next outage has a line at once
-			h.lines[outcome].skipped = 0
+			h.lines[outcome] = problemLine{} // the next outage has a line at once
 		}
 	}
 	o.outages.Add(-1)
 	o.mu.Unlock()
 	o.log().LogAttrs(ctx, slog.LevelInfo, "sash: the store answers again", append(e.logAttrs(),
-		slog.Duration("outage", ended.latest.Sub(ended.first)), slog.Int("decided_by_policy", ended.requests))...)
+		slog.Duration("outage", ended.latest.Sub(ended.first)), slog.Int("decided_by_policy", ended.failures))...)
 }
 
 // history returns the history of the event's rule. o.mu must be held.

@@ -117,7 +117,7 @@ var stageNames = [...]string{
 func (s Stage) String() string { return nameOf(stageNames[:], uint8(s), "Stage") }
 
 // AtStage returns err with a stage and the same text. Stores use it.
-func AtStage(s Stage, err error) error { return &stageError{s, err} }
+func AtStage(s Stage, err error) error { return &stageError{err, s} }
 
 // StageOf returns the stage of an error: that of [AtStage], or one that follows from its type.
 func StageOf(err error) Stage {
@@ -135,12 +135,11 @@ func StageOf(err error) Stage {
 
 // stageError is an error with a stage.
 type stageError struct {
+	error
 	stage Stage
-	err   error
 }
 
-func (e *stageError) Error() string { return e.err.Error() }
-func (e *stageError) Unwrap() error { return e.err }
+func (e *stageError) Unwrap() error { return e.error }
 
 // nameOf returns names[value], or the type and the value if there is no such name.
 func nameOf(names []string, value uint8, of string) string {

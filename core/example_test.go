@@ -59,7 +59,7 @@ func ExampleParseLimit() {
 	// the limit "100/month":
 	// "month" is not a window, such as 90s, 15m, 1h30m or 24h:
 	// write requests/window, such as "100/1m",
-	// then "log" or "counter" or "coarse" or "bucket" or nothing,
+	// then one of [log counter coarse bucket] or nothing,
 	// then "named" and a name if you like:
 	// "1000/24h counter named daily"
 	// [10/1s 1000/24h counter named daily] <nil>

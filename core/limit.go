@@ -150,24 +150,20 @@ func (l Limit) check() error {
 // checkAlgorithm returns an error if the algorithm is unknown, or holds fewer than Requests.
 func (l Limit) checkAlgorithm() error {
 	if !l.Algorithm.isKnown() {
-		var constants []string
-		for _, known := range algorithms {
-			constants = append(constants, "core."+known.constant)
-		}
-		return fmt.Errorf("sash: limit %q has algorithm %d: use %s",
-			l.Name, uint8(l.Algorithm), strings.Join(constants, " or "))
+		return fmt.Errorf("sash: limit %q has algorithm %d: use a constant, such as core.%s",
+			l.Name, uint8(l.Algorithm), algorithms[0].constant)
 	}
-	own := l.Algorithm.properties()
-	if l.Requests <= own.maxRequests {
+	p := l.Algorithm.properties()
+	if l.Requests <= p.maxRequests {
 		return nil
 	}
-	tooMany := fmt.Sprintf("sash: limit %q allows %d requests: a %s holds at most %d",
-		l.Name, l.Requests, own.constant, own.maxRequests)
-	if own.maxRequests < MaxCounterRequests {
-		return fmt.Errorf("%s; use %v.Using(core.CoarseLog), or core.SlidingCounter, which hold up to %d",
-			tooMany, l.goCode(), int64(MaxCounterRequests))
+	hint := " (2^40)"
+	if p.maxRequests < MaxCounterRequests {
+		hint = fmt.Sprintf("; use %v.Using(core.CoarseLog), or core.SlidingCounter, which hold up to %d",
+			l.goCode(), int64(MaxCounterRequests))
 	}
-	return fmt.Errorf("%s (2^40)", tooMany)
+	return fmt.Errorf("sash: limit %q allows %d requests: a %s holds at most %d%s",
+		l.Name, l.Requests, p.constant, p.maxRequests, hint)
 }
 
 // windowHint says in errors where a window may come from that nobody wrote.

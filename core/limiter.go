@@ -193,6 +193,25 @@ func (l *Limiter) Reset(ctx context.Context, key string) error {
 	})
 }
 
+// Usage returns the usage of each limit by the client named key, in the order of [Limiter.Limits]. It is
+// not reported to the observer. Leased units are used; a full memstore may return more than was used,
+// never less. The error matches [ErrInvalid] or [ErrStore], or is the context's.
+// With a [Fallback], an ErrStore may come with its own uses.
+func (l *Limiter) Usage(ctx context.Context, key string) (uses []Usage, err error) {
+	err = l.withTimeout(ctx, key, func(whole, first context.Context) error {
+		uses, err = l.usage(first, key)
+		if err == nil || l.fallback == nil || ctx.Err() != nil {
+			return err
+		}
+		var second error
+		if uses, second = l.fallback.usage(whole, key); second != nil {
+			return fallbackError(err, second)
+		}
+		return err
+	})
+	return uses, err
+}
+
 // withTimeout calls do with a context that ends with Config.Timeout, and one that ends with the first store's
 // part of it. The error is that of the caller's context if that has ended.
 func (l *Limiter) withTimeout(ctx context.Context, key string, do func(whole, first context.Context) error) error {

@@ -11,8 +11,8 @@ import (
 )
 
 // limitForm says in errors how a limit is written.
-var limitForm = `write requests/window, such as "100/1m", then ` + algorithmNames() + ` or nothing, ` +
-	`then "named" and a name if you like: "1000/24h counter named daily"`
+var limitForm = fmt.Sprintf(`write requests/window, such as "100/1m", then one of %v or nothing, `+
+	`then "named" and a name if you like: "1000/24h counter named daily"`, Algorithms())
 
 // ParseLimit returns the limit that a text describes:
 //
@@ -61,15 +61,6 @@ func parseParts(text string) (l Limit, err error) {
 	}
 	l.Name = name
 	return l, nil
-}
-
-// algorithmNames returns the names of all algorithms for an error.
-func algorithmNames() string {
-	var names []string
-	for _, a := range algorithms {
-		names = append(names, strconv.Quote(a.name))
-	}
-	return strings.Join(names, " or ")
 }
 
 // cutWord returns the first word of text, and the rest without blanks around it.

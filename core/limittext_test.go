@@ -71,7 +71,7 @@ func TestParseLimitErrors(t *testing.T) {
 		"5/1m daily counter": {`"daily counter" is neither`},
 		"0/1m":               {`the limit "0/1m"`, "allows 0 requests", "at least 1"},
 		"5/1m Counter": {`"Counter" is neither an algorithm nor "named" and a name`,
-			`then "log" or "counter"`},
+			`then one of [log counter`},
 		"5/\xc7":     {"is not a window"}, // in lower case it has another length
 		"5/1m named": {`"named" is neither`},
 	} {
