@@ -120,3 +120,61 @@ func ExampleLimitFailures() {
 	// ip:198.51.100.7 <nil>
 	// refused by apikey-failures
 }
+
+func ExampleAddr() {
+	office := netip.MustParsePrefix("198.51.100.0/24")
+	addr := keyfuncs.Addr(keyfuncs.TrustHops(1))
+
+	r := httptest.NewRequest("GET", "/", nil)
+	r.Header.Set("X-Forwarded-For", "198.51.100.7")
+	a, err := addr(r)
+	fmt.Println(office.Contains(a), err)
+	// Output: true <nil>
+}
+
+// The user is in the context, where the authentication in front has put it.
+func ExampleUserID() {
+	type userKey struct{}
+	key := keyfuncs.UserID(func(ctx context.Context) (string, bool) {
+		id, ok := ctx.Value(userKey{}).(string)
+		return id, ok
+	})
+	r := httptest.NewRequest("GET", "/", nil)
+	fmt.Println(key(r.WithContext(context.WithValue(r.Context(), userKey{}, "42"))))
+	// Output: user:42 <nil>
+}
+
+// A gateway in front has verified the tenant. A request without one is counted by its address, and one without an
+// address together with all others.
+func ExampleFirst() {
+	key := keyfuncs.First(keyfuncs.Header("X-Tenant"), keyfuncs.RemoteIP, keyfuncs.AllClients)
+	r := httptest.NewRequest("GET", "/", nil)
+	r.RemoteAddr = "@" // of a unix socket
+	fmt.Println(key(r))
+	r.RemoteAddr = "198.51.100.7:4711"
+	fmt.Println(key(r))
+	r.Header.Set("X-Tenant", "acme")
+	fmt.Println(key(r))
+	// Output:
+	// all-clients <nil>
+	// ip:198.51.100.7 <nil>
+	// header:x-tenant:acme <nil>
+}
+
+// Each tenant at each address has a count. JoinKeys makes the same key of two names, for Reset and Usage.
+func ExampleJoin() {
+	key := keyfuncs.Join(keyfuncs.Header("X-Tenant"), keyfuncs.RemoteIP)
+	r := httptest.NewRequest("GET", "/", nil)
+	r.Header.Set("X-Tenant", "acme")
+	fmt.Println(key(r))
+	fmt.Println(keyfuncs.JoinKeys("header:x-tenant:acme", "ip:192.0.2.1"))
+	// Output:
+	// join:header:x-tenant:acme|ip:192.0.2.1 <nil>
+	// join:header:x-tenant:acme|ip:192.0.2.1
+}
+
+// An operator resets an account, which stands in the store under a hash.
+func ExampleAPIKeyKey() {
+	fmt.Println(keyfuncs.APIKeyKey("acme"))
+	// Output: apikey:822b33ad87c148a0a20a5ba7cd5ebcaa
+}
