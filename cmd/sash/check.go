@@ -12,7 +12,7 @@ import (
 	"github.com/sashlimit/sash/core"
 )
 
-// maxMemory is more than a command needs. go-redis allocates whatever length a reply announces.
+// maxMemory exceeds the need of every command. go-redis allocates any length that a reply announces.
 const maxMemory = 512 << 20
 
 // watchMemory ends the program when the replies of a server take too much memory.
@@ -27,24 +27,24 @@ func watchMemory() {
 	}
 }
 
-// checked is the answer of check in JSON.
-type checked struct {
+// checkResult is the result of check in JSON.
+type checkResult struct {
 	OK       bool     `json:"ok"`
 	Findings []string `json:"findings"`
 }
 
-// check tells whether a Redis is fit for counting. Its error has the findings.
+// check checks whether a Redis is fit for counting. Its error has the findings.
 func check(ctx context.Context, args []string, sys system) error {
 	s := newSettings()
 	timeout := s.Duration("config-timeout", 100*time.Millisecond, "")
-	thorough := s.Bool("thorough", false, "")
+	promisesFlag := s.Bool("thorough", false, "")
 	store, err := s.open(args, sys)
 	if err != nil {
 		return err
 	}
 	defer store.Close()
-	if *thorough {
-		return thoroughly(ctx, s, sys, *timeout)
+	if *promisesFlag {
+		return checkPromises(ctx, s, sys, *timeout)
 	}
 	// Check compares the time of a round trip with the timeouts of the limiters on the store.
 	s.limits = []core.Limit{core.PerMinute(1)}
@@ -54,11 +54,11 @@ func check(ctx context.Context, args []string, sys system) error {
 	found := store.Check(ctx)
 	switch {
 	case s.json:
-		told := checked{OK: found == nil, Findings: []string{}}
+		result := checkResult{OK: found == nil, Findings: []string{}}
 		if found != nil {
-			told.Findings = strings.Split(withoutPassword(found.Error()), "\n")
+			result.Findings = strings.Split(withoutPassword(found.Error()), "\n")
 		}
-		return errors.Join(writeJSON(sys, told), found)
+		return errors.Join(writeJSON(sys, result), found)
 	case found == nil:
 		return write(sys.stdout, "ok: the Redis is fit for counting\n")
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/sashlimit/sash/core/redisstore"
 )
 
-// explain returns the error of usage or reset with what an operator can do about it. A
-// server that has answered is asked for more, for up to timeout.
+// explain returns the error of usage or reset with a hint for the operator. If the server has answered, explain sends
+// further requests, for up to timeout.
 func explain(ctx context.Context, store *redisstore.Store, timeout time.Duration, err error) error {
 	switch {
 	case strings.Contains(err.Error(), "MOVED "):

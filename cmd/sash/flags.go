@@ -56,8 +56,7 @@ func (s *settings) defineClient() {
 	}
 }
 
-// open parses the arguments, and returns the store that the flags or REDIS_URL name. It does
-// not talk to Redis.
+// open parses the arguments, and returns the store of the flags or REDIS_URL. It sends no request.
 func (s *settings) open(args []string, sys system) (*redisstore.Store, error) {
 	switch err := s.Parse(args); {
 	case errors.Is(err, flag.ErrHelp):
@@ -84,7 +83,7 @@ func (s *settings) open(args []string, sys system) (*redisstore.Store, error) {
 	return store, nil
 }
 
-// limiter returns a limiter on store, as the program that counts has it.
+// limiter returns a limiter on store like that of the program that counts.
 func (s *settings) limiter(store core.Store, timeout time.Duration) (*core.Limiter, error) {
 	if len(s.limits) == 0 {
 		return nil, wrongUsage("no limit is given: give each limit of the rule, such as -limit 5/15m")
@@ -102,7 +101,7 @@ func (s *settings) limiter(store core.Store, timeout time.Duration) (*core.Limit
 	return limiter, nil
 }
 
-// client returns the key under which the client is counted that the flags name.
+// client returns the key of the client that the flags name.
 func (s *settings) client(stdin io.Reader) (string, error) {
 	named := url.Values{}
 	s.Visit(func(f *flag.Flag) { named.Add(f.Name, f.Value.String()) })

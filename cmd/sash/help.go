@@ -66,10 +66,10 @@ Of the program that counts (check):
   -thorough          count for some seconds, as two processes: exactly, also while scripts are
                      flushed and replies lost; a cluster is asked as a whole. Flushed scripts
                      come again by themselves, but another program may wonder. Of each promise a
-                     line says ok, WRONG, or untried if the server does not let it be tried. A
+                     line says ok, WRONG, or skipped if the server does not allow the test. A
                      server that is silent is given up after half a minute
 
-A process that remembers a refusal notices a reset within a second, and leases end with their
+A process that caches a refusal notices a reset within a second, and leases end with their
 length. Counts of a fallback in memory are not visible here.
 
 Exit codes: 0 if the command has done its work, also where the client is exhausted (with

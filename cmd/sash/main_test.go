@@ -49,7 +49,7 @@ func sash(t *testing.T, url, input string, args ...string) result {
 
 // check fails unless the run ended with the code and wrote the texts: to stdout if the
 // code is 0, else to stderr.
-func (r result) check(t *testing.T, code int, says ...string) {
+func (r result) check(t *testing.T, code int, versions ...string) {
 	t.Helper()
 	text := r.out
 	if code != exitOK {
@@ -58,7 +58,7 @@ func (r result) check(t *testing.T, code int, says ...string) {
 	if r.code != code {
 		t.Errorf("exit code %d, want %d", r.code, code)
 	}
-	for _, s := range says {
+	for _, s := range versions {
 		if !strings.Contains(text, s) {
 			t.Errorf("the command does not say %q", s)
 		}
@@ -91,8 +91,8 @@ func TestHostileServer(t *testing.T) {
 		}) {
 			t.Errorf("%s: the output has characters that cannot be printed: %q", args, r.out+r.errOut)
 		}
-		var told checked
-		if args[len(args)-1] == "-json" && (json.Unmarshal([]byte(r.out), &told) != nil || len(told.Findings) == 0) {
+		var result checkResult
+		if args[len(args)-1] == "-json" && (json.Unmarshal([]byte(r.out), &result) != nil || len(result.Findings) == 0) {
 			t.Errorf("%q cannot be read", r.out)
 		}
 	}
@@ -105,9 +105,9 @@ func TestWrongUsage(t *testing.T) {
 	with := func(args ...string) []string { return append(one[:len(one):len(one)], args...) }
 	const url = "redis://:hunter2@127.0.0.1:1/0"
 	for _, c := range []struct {
-		args []string
-		url  string
-		says string
+		args     []string
+		url      string
+		versions string
 	}{
 		{nil, url, "usage, reset or check"},
 		{[]string{"use"}, url, `"use" is not a command`},
@@ -129,7 +129,7 @@ func TestWrongUsage(t *testing.T) {
 		{with("-user", "42", "-ipv6-prefix", "64"), url, "belongs to ip"},
 	} {
 		r := sash(t, c.url, "", c.args...)
-		r.check(t, exitUsage, "sash: ", c.says, "Run sash -help")
+		r.check(t, exitUsage, "sash: ", c.versions, "Run sash -help")
 		if strings.Contains(r.errOut, "hunter2") || r.out != "" || strings.Count(r.errOut, "sash: ") != 1 {
 			t.Errorf("%q: %s%s", c.args, r.out, r.errOut)
 		}

@@ -18,11 +18,11 @@ import (
 // uses returns the units used of each limit, of an answer in JSON.
 func (r result) uses(t *testing.T) (used []int64) {
 	t.Helper()
-	var told answer
-	if err := json.Unmarshal([]byte(r.out), &told); err != nil || r.code != exitOK || r.errOut != "" {
+	var result answer
+	if err := json.Unmarshal([]byte(r.out), &result); err != nil || r.code != exitOK || r.errOut != "" {
 		t.Fatalf("exit code %d, %v: %s%s", r.code, err, r.out, r.errOut)
 	}
-	for _, use := range told.Limits {
+	for _, use := range result.Limits {
 		used = append(used, use.Used)
 	}
 	return used
@@ -131,16 +131,16 @@ func TestRules(t *testing.T) {
 func TestCheck(t *testing.T) {
 	t.Parallel()
 	url := redistest.Start(t).URL()
-	fit := []string{"check", "-config-timeout", "20s"}
-	sash(t, url, "", fit...).check(t, exitOK, "ok: ")
-	sash(t, "", "", append(fit, "-json", "-redis", url)...).check(t, exitOK, `"ok": true`, `"findings": []`)
+	checkStore := []string{"check", "-config-timeout", "20s"}
+	sash(t, url, "", checkStore...).check(t, exitOK, "ok: ")
+	sash(t, "", "", append(checkStore, "-json", "-redis", url)...).check(t, exitOK, `"ok": true`, `"findings": []`)
 	sash(t, url, "", "check", "-config-timeout", "10us").check(t, exitFailure, "Config.Timeout is too short")
 	evicts := redistest.Start(t, "--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru").URL()
-	sash(t, evicts, "", fit...).check(t, exitFailure, "set maxmemory-policy noeviction")
-	r := sash(t, evicts, "", append(fit, "-json")...)
-	var told checked
-	if err := json.Unmarshal([]byte(r.out), &told); err != nil || told.OK || len(told.Findings) != 1 ||
-		!strings.Contains(told.Findings[0], "noeviction") || r.code != exitFailure {
+	sash(t, evicts, "", checkStore...).check(t, exitFailure, "set maxmemory-policy noeviction")
+	r := sash(t, evicts, "", append(checkStore, "-json")...)
+	var result checkResult
+	if err := json.Unmarshal([]byte(r.out), &result); err != nil || result.OK || len(result.Findings) != 1 ||
+		!strings.Contains(result.Findings[0], "noeviction") || r.code != exitFailure {
 		t.Errorf("exit code %d, %v: %s", r.code, err, r.out)
 	}
 }
@@ -151,7 +151,7 @@ func TestCheck(t *testing.T) {
 func TestThorough(t *testing.T) {
 	t.Parallel()
 	one, two, three := redistest.Start(t), redistest.Start(t), redistest.Start(t)
-	thorough := []string{"check", "-thorough", "-timeout", "20s", "-config-timeout", "20s"}
+	promisesFlag := []string{"check", "-thorough", "-timeout", "20s", "-config-timeout", "20s"}
 	cluster := redistest.StartCluster(t, 2, 0)
 	for _, s := range cluster.Servers {
 		if err := s.Client(t).Do(t.Context(), "ACL", "SETUSER", "default", "-script", "-info").Err(); err != nil {
@@ -160,23 +160,23 @@ func TestThorough(t *testing.T) {
 	}
 	proxy := redistest.StartFirstKey(t, []*redistest.Server{two, three}, 1, 1)
 	const ownScripts = "they share none, as behind a proxy"
-	for url, says := range map[string]struct {
-		untried int
+	for url, versions := range map[string]struct {
+		skipped int
 		seen    string
 	}{
 		one.URL():                 {0, "redis_version:"},
 		cluster.Servers[1].URL():  {1, "for each of 64  5 admitted\n"},
 		"redis://" + proxy.Addr(): {1, ownScripts},
 	} {
-		r := sash(t, url, "", thorough...)
-		r.check(t, exitOK, says.seen)
-		if strings.Count(r.out, "ok  ") != len(promises)-says.untried ||
-			strings.Count(r.out, "untried  exact while scripts are flushed      the server forbids it") != says.untried {
+		r := sash(t, url, "", promisesFlag...)
+		r.check(t, exitOK, versions.seen)
+		if strings.Count(r.out, "ok  ") != len(promises)-versions.skipped ||
+			strings.Count(r.out, "skipped  exact while scripts are flushed      the server forbids it") != versions.skipped {
 			t.Errorf("%s", r.out)
 		}
 	}
 	proxy.Mode.Store(redistest.MixedRefused)
-	sash(t, "redis://"+proxy.Addr(), "", thorough...).check(t, exitOK, ownScripts)
+	sash(t, "redis://"+proxy.Addr(), "", promisesFlag...).check(t, exitOK, ownScripts)
 	if n := one.Client(t).DBSize(t.Context()).Val(); n > 0 {
 		t.Errorf("%d keys are left", n)
 	}
@@ -190,7 +190,7 @@ func TestThorough(t *testing.T) {
 		go func() { _, _ = io.Copy(master, c) }()
 		_, _ = io.Copy(c, master)
 	})
-	r := sash(t, "", "", append(thorough, "-json", "-redis", "redis://"+balancer)...)
+	r := sash(t, "", "", append(promisesFlag, "-json", "-redis", "redis://"+balancer)...)
 	if !strings.Contains(r.out, "WRONG") || !strings.Contains(r.out, `"ok": false`) {
 		t.Errorf("%s", r.out)
 	}
@@ -208,8 +208,8 @@ func TestRedisErrors(t *testing.T) {
 	}
 	closed.Close()
 	for _, c := range []struct {
-		url  string
-		says []string
+		url      string
+		versions []string
 	}{
 		{"redis://:hunter2@" + secret, []string{"refuses the user name or", "WRONGPASS"}},
 		{"redis://" + secret, []string{"asks for a password", "NOAUTH"}},
@@ -220,7 +220,7 @@ func TestRedisErrors(t *testing.T) {
 			{"usage", "-limit", "5/1m", "-user", "42"}, {"reset", "-limit", "5/1m", "-user", "42"}, {"check"},
 		} {
 			r := sash(t, "", "", append(args, "-redis", c.url, "-timeout", "20s")...)
-			r.check(t, exitFailure, c.says...)
+			r.check(t, exitFailure, c.versions...)
 			if strings.Contains(r.errOut+r.out, "hunter2") || r.out != "" {
 				t.Errorf("%s: %s%s", c.url, r.out, r.errOut)
 			}

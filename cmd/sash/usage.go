@@ -13,15 +13,14 @@ import (
 	"github.com/sashlimit/sash/internal/report"
 )
 
-// answer is the answer of usage and reset.
+// answer is the result of usage and reset.
 type answer struct {
 	Client string `json:"client"`
-	Reset  bool   `json:"reset,omitempty"` // the numbers are from before the reset
+	Reset  bool   `json:"reset,omitempty"` // the numbers precede the reset
 	report.Usage
 }
 
-// clientCommand tells what the client has used of the limits of a rule. With resets it forgets
-// what is counted, and tells what that was.
+// clientCommand writes a client's usage of the limits of a rule. With resets it then resets the client.
 func clientCommand(ctx context.Context, args []string, sys system, resets bool) error {
 	s := newSettings()
 	s.defineClient()
@@ -45,14 +44,14 @@ func clientCommand(ctx context.Context, args []string, sys system, resets bool) 
 	if err != nil {
 		return explain(ctx, store, s.timeout, err)
 	}
-	told := answer{key, resets, report.NewUsage(limiter, uses)}
+	result := answer{key, resets, report.NewUsage(limiter, uses)}
 	if s.json {
-		return writeJSON(sys, told)
+		return writeJSON(sys, result)
 	}
-	return write(sys.stdout, told.table(limiter))
+	return write(sys.stdout, result.table(limiter))
 }
 
-// writeJSON writes v.
+// writeJSON writes v as JSON.
 func writeJSON(sys system, v any) error {
 	text, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {
@@ -61,13 +60,13 @@ func writeJSON(sys system, v any) error {
 	return write(sys.stdout, string(text)+"\n")
 }
 
-// nothingCounted is said where a mistake in the flags would show in no other way.
-const nothingCounted = `
+// emptyHint follows an empty usage, which may be due to a mistake in the flags.
+const emptyHint = `
 Nothing was counted. If that is a surprise: are the database and the prefix, the names of limiter and rule,
 the windows, algorithms and names of the limits, and the client those of the program that counts?
 `
 
-// table returns the answer in words.
+// table returns the answer as text.
 func (a *answer) table(limiter *core.Limiter) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "client %q, %v\n", a.Client, limiter)
@@ -86,7 +85,7 @@ func (a *answer) table(limiter *core.Limiter) string {
 	}
 	_ = w.Flush() // to a strings.Builder
 	if !a.HasUsage() {
-		b.WriteString(nothingCounted)
+		b.WriteString(emptyHint)
 	}
 	return b.String()
 }

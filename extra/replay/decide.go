@@ -13,11 +13,11 @@ import (
 	"github.com/sashlimit/sash/core/memstore"
 )
 
-// requests are the times of requests by client: microseconds << 8 | number of the route.
+// requests holds the times of requests by client, as microseconds << 8 | index of the route.
 type requests [][]uint64
 
-// busiest returns the most requests of a client in any window: in the time after t-window up to t, for any t.
-func busiest(of []uint64, window time.Duration) (most int) {
+// maxInWindow returns the largest number of requests in any window (t-window, t].
+func maxInWindow(of []uint64, window time.Duration) (most int) {
 	w, from := uint64(window.Microseconds())<<8, 0
 	for i, at := range of {
 		for at&^0xff-of[from]&^0xff >= w {
@@ -28,18 +28,18 @@ func busiest(of []uint64, window time.Duration) (most int) {
 	return most
 }
 
-// trial decides the requests of clients under rules, the first of which is for all.
-type trial struct {
-	rules  []Route
-	limits int // of all rules
-	least  int // requests that no limit refuses
+// simulation decides the requests of clients under rules. The first rule applies to all requests.
+type simulation struct {
+	rules        []Route
+	limits       int // of all rules
+	minRefusable int // number of requests in a window that no limit refuses
 
-	// In microseconds: a client that was quiet for gap is as good as new under every limit, and requests that come
-	// whole periods later are decided alike.
+	// In microseconds: after a gap without requests a client counts for nothing under every limit, and a shift by whole
+	// periods does not change decisions.
 	gap, period uint64
 }
 
-// longer returns a window that is longer by slack, less up to 59 us: so sixty slots of a coarse log are the window.
+// longer returns a window longer by slack, rounded down to 60 us, so that it is sixty slots of a coarse log.
 func longer(window, slack time.Duration) time.Duration {
 	if slack > 0 {
 		const sixty = 60 * time.Microsecond
@@ -48,16 +48,16 @@ func longer(window, slack time.Duration) time.Duration {
 	return window
 }
 
-// newTrial returns a trial of rules with windows that are longer by slack.
-func newTrial(rules []Route, slack time.Duration) *trial {
-	t := &trial{rules: slices.Clone(rules), least: core.MaxLogRequests, period: 1}
+// newSimulation returns a simulation of rules with windows longer by slack.
+func newSimulation(rules []Route, slack time.Duration) *simulation {
+	t := &simulation{rules: slices.Clone(rules), minRefusable: core.MaxLogRequests, period: 1}
 	for i, rule := range t.rules {
 		limits := slices.Clone(rule.Limits)
 		for k := range limits {
 			l := &limits[k]
 			l.Window = longer(l.Window, slack)
 			w := uint64(l.Window.Microseconds() + 1)
-			t.gap, t.least = max(t.gap, 2*w), min(t.least, int(l.Requests))
+			t.gap, t.minRefusable = max(t.gap, 2*w), min(t.minRefusable, int(l.Requests))
 			t.repeat(w - 1)
 			t.repeat((w + 58) / 60) // the slot of a coarse log
 		}
@@ -66,8 +66,8 @@ func newTrial(rules []Route, slack time.Duration) *trial {
 	return t
 }
 
-// repeat makes the period a multiple of n. From latest on it is as good as none.
-func (t *trial) repeat(n uint64) {
+// repeat makes the period a multiple of n, or latest if that exceeds latest.
+func (t *simulation) repeat(n uint64) {
 	a, b := t.period, n
 	for b > 0 {
 		a, b = b, a%b
@@ -79,20 +79,19 @@ func (t *trial) repeat(n uint64) {
 	}
 }
 
-// decide decides the requests of all clients, of several at once, or, if most is not nil, of those that have more than
-// half of a limit in a window. No algorithm refuses another one: what has left a log may still count in the others, but
-// not for another window. It calls refused, one call at a time, with each client that was refused, and with its
-// refusals by each limit of all rules, in order.
-func (t *trial) decide(q requests, most []uint32, refused func(client int, by []int)) (failure error) {
+// decide decides the requests of all clients concurrently. If most is not nil, it skips clients with at most half of a
+// limit in a window, which no algorithm refuses: units count for at most two windows. It calls refused, one call at a
+// time, with each refused client and its refusals by each limit of all rules, in order.
+func (t *simulation) decide(q requests, most []uint32, refused func(client int, by []int)) (failure error) {
 	var workers sync.WaitGroup
-	var mu sync.Mutex // guards what refused does, and failure
+	var mu sync.Mutex // guards calls of refused, and failure
 	longest := slices.MaxFunc(q, func(a, b []uint64) int { return len(a) - len(b) })
 	n := runtime.GOMAXPROCS(0)
 	for first := range n {
 		workers.Go(func() {
-			e := &engine{trial: t, bytes: memstore.MinMaxBytes + 100*int64(len(longest)) + 4000*int64(t.limits)}
+			e := &engine{simulation: t, bytes: memstore.MinMaxBytes + 100*int64(len(longest)) + 4000*int64(t.limits)}
 			for client := first; client < len(q); client += n {
-				if most != nil && 2*int(most[client]) <= t.least {
+				if most != nil && 2*int(most[client]) <= t.minRefusable {
 					continue
 				}
 				by, err := e.client(q[client])
@@ -108,24 +107,24 @@ func (t *trial) decide(q requests, most []uint32, refused func(client int, by []
 	return failure
 }
 
-// engine decides the requests of one client after the other, as if they were of one client: a client comes whole
-// periods later, when nothing counts any more of the one before.
+// engine decides the requests of one client after the other on the same counts: it shifts each client by whole periods,
+// until no unit of the previous client counts.
 type engine struct {
-	*trial
+	*simulation
 	bytes   int64
 	now     time.Time
-	end     uint64        // of what was decided, in microseconds
+	end     uint64        // end of the decided requests, in microseconds
 	ledgers []core.Ledger // by rule; nil until there is a store
 }
 
-// client decides the requests of a client, and returns how many each limit refuses.
+// client decides the requests of a client, and returns the number of refusals by limit.
 func (e *engine) client(of []uint64) (by []int, err error) {
 	by = make([]int, e.limits)
 	for n := 1; len(of) > 0; of, n = of[n:], 1 {
 		for n < len(of) && of[n]>>8-of[n-1]>>8 < e.gap {
 			n++
 		}
-		if n <= e.least { // all are admitted, and forgotten before the next one comes
+		if n <= e.minRefusable { // all are admitted, and none counts for the next
 			continue
 		}
 		later, err := e.move(of[0]>>8, of[n-1]>>8)
@@ -149,7 +148,7 @@ func (e *engine) client(of []uint64) (by []int, err error) {
 	return by, nil
 }
 
-// move returns by how much later requests from first to last come than in the log, on the store or on a new one.
+// move returns the shift of requests from first to last. It makes a new store if the shifted times exceed latest.
 func (e *engine) move(first, last uint64) (later uint64, err error) {
 	if free := e.end + e.gap; e.ledgers != nil && free > first {
 		later = (free - first + e.period - 1) / e.period * e.period
@@ -169,15 +168,15 @@ func (e *engine) move(first, last uint64) (later uint64, err error) {
 	return later, nil
 }
 
-// take decides a request of a route. It returns which of all limits refuses it, or -1, and how long that limit refuses
-// the requests of all routes.
+// take decides a request of a route. It returns the index of the limit that refuses it, or -1, and for how long this
+// limit refuses the requests of all routes.
 func (e *engine) take(route int) (limit int, wait time.Duration, err error) {
 	for rule, ledger := range e.ledgers {
 		limits := e.rules[rule].Limits
 		if len(limits) > 0 && (rule == 0 || rule == route) {
 			d := ledger.Take(context.Background(), core.Ask{Key: "client", Cost: 1})
 			if rule > 0 {
-				d.RetryAfter = 0 // what comes meanwhile counts under the first rule
+				d.RetryAfter = 0 // further requests still count under the first rule
 			}
 			if d.Err != nil || !d.Allowed {
 				return limit + slices.Index(limits, d.Limit), d.RetryAfter, d.Err
@@ -188,9 +187,9 @@ func (e *engine) take(route int) (limit int, wait time.Duration, err error) {
 	return -1, 0, nil
 }
 
-// try returns how many requests and clients a limit of a window would have refused, and calls refused with each client.
+// try returns the number of requests and clients that a limit would have refused, and calls refused with each client.
 func (r *Report) try(l core.Limit, window int, refused func(client, n int)) (requests, clients int, err error) {
-	t := newTrial([]Route{{Limits: []core.Limit{l}}}, r.slack)
+	t := newSimulation([]Route{{Limits: []core.Limit{l}}}, r.slack)
 	err = t.decide(r.q, r.most[window], func(client int, by []int) {
 		requests += by[0]
 		clients++

@@ -168,28 +168,28 @@ func (f *format) add(word, text string) error {
 
 // check returns an error if a format lacks what a Config asks for.
 func (f *format) check(c Config) error {
-	lacks := ""
+	missing := ""
 	if (c.Skip != nil || len(c.Routes) > 0) && !f.has[fieldPath] && !f.has[fieldRequest] {
-		lacks = "path, which a choice of requests needs: $request or path"
+		missing = "path, which a choice of requests needs: $request or path"
 	}
 	for _, name := range c.Headers {
 		if name = http.CanonicalHeaderKey(name); !slices.Contains(f.headers, name) {
-			lacks = "header " + name + ", which names the client: $http_" +
+			missing = "header " + name + ", which names the client: $http_" +
 				strings.ReplaceAll(strings.ToLower(name), "-", "_") + " or header:" + name
 		}
 	}
 	if !f.has[fieldTime] {
-		lacks = "time: $time_local, $time_iso8601, $msec or time"
+		missing = "time: $time_local, $time_iso8601, $msec or time"
 	}
-	if lacks != "" {
-		return fmt.Errorf("sash: %s has no %s in a format or in fields of your own", f.name, lacks)
+	if missing != "" {
+		return fmt.Errorf("sash: %s has no %s in a format or in fields of your own", f.name, missing)
 	}
 	return nil
 }
 
-// recognise returns the format that reads a line, or nil: one with an address, or else with the name of a host. W3C's
-// are named by a line of their own.
-func (l *Log) recognise(line []byte) (named *format) {
+// detect returns the format of a line, or nil: a format with an address, or else with a host name. A W3C format is
+// defined by its own line.
+func (l *Log) detect(line []byte) (named *format) {
 	if bytes.HasPrefix(line, []byte(w3cFields)) {
 		named, _ = newW3C(string(line))
 		return named

@@ -83,21 +83,21 @@ type Log struct {
 	reported bool
 
 	lines           int
-	left            [len(lefts)]int // lines that are no requests of the report
-	examples, notes []string        // of unreadable lines; of the report
-	whyUnnamed      error
+	left            [len(omitReasons)]int // omitted lines, by reason
+	examples, notes []string              // unreadable lines; notes of the report
+	keyErr          error
 }
 
-// Why a line is no request of the report.
-const unreadable, noRequest, skipped, unnamed, beyond = 0, 1, 2, 3, 4
+// The reasons for the omission of a line.
+const badLine, noRequest, skipped, unnamed, memoryFull = 0, 1, 2, 3, 4
 
-var lefts = [...]string{"not readable",
+var omitReasons = [...]string{"not readable",
 	"without an HTTP request, such as those of a port scan and messages of the server",
 	"left out by the choice of requests", "without a name for the client", "after the memory was full"}
 
 type userKey struct{}
 
-// User returns the user that the log has for a request, for [keyfuncs.UserID].
+// User returns the user of a request in the log, for [keyfuncs.UserID].
 func User(ctx context.Context) (string, bool) {
 	user, ok := ctx.Value(userKey{}).(*string)
 	return *cmp.Or(user, new(string)), ok && *user != ""
@@ -132,10 +132,10 @@ func New(c Config) (*Log, error) {
 	return l, err
 }
 
-// rules returns a route without a name for Limits, and after it the routes.
+// rules returns an unnamed route for Limits, followed by the routes.
 func (c *Config) rules() []Route { return append([]Route{{Limits: c.Limits}}, c.Routes...) }
 
-// compressed are the first bytes of files that Read does not decompress, and what reads them.
+// compressed are the first bytes of files that Read does not decompress, and how to decompress them.
 var compressed = []struct{ magic, how string }{
 	{"\x28\xb5\x2f\xfd", "decompress it, as by zstd -dc"}, {"BZh", "decompress it, as by bzip2 -dc"},
 	{"\xfd7zXZ", "decompress it, as by xz -dc"}, {"PK\x03\x04", "decompress it, as by unzip -p"},
@@ -185,7 +185,7 @@ func (l *Log) Read(name string, r io.Reader) error {
 	if err != nil {
 		return err
 	}
-	f := &file{Log: l, name: name, start: l.lines, bad: l.left[unreadable]}
+	f := &file{Log: l, name: name, start: l.lines, bad: l.left[badLine]}
 	if len(l.formats) == 1 {
 		f.format = l.formats[0]
 	}
@@ -197,7 +197,7 @@ func (l *Log) Read(name string, r io.Reader) error {
 				return wrong
 			}
 		} else if errors.Is(err, bufio.ErrBufferFull) {
-			f.unreadable(line, fmt.Errorf("it has more than %d bytes", longestLine))
+			f.badLine(line, fmt.Errorf("it has more than %d bytes", longestLine))
 		}
 		for errors.Is(err, bufio.ErrBufferFull) {
 			_, err = in.ReadSlice('\n')
@@ -210,7 +210,7 @@ func (l *Log) Read(name string, r io.Reader) error {
 func (f *file) read(line []byte) error {
 	directive := len(line) > 0 && line[0] == '#' && len(f.formats) > 1 // of W3C's
 	if f.format == nil || directive {
-		if known := f.recognise(line); known != nil {
+		if known := f.detect(line); known != nil {
 			f.format = known
 			if err := known.check(f.config); err != nil {
 				return fmt.Errorf("%w (%.200q)", err, f.name)
@@ -226,14 +226,14 @@ func (f *file) read(line []byte) error {
 		f.lines++
 		f.left[noRequest]++
 	} else if err != nil {
-		f.unreadable(line, err)
+		f.badLine(line, err)
 	}
 	return nil
 }
 
 // end returns an error if a file has ended of err, and too little of it could be read.
 func (f *file) end(err error) error {
-	lines, bad := f.lines-f.start, f.left[unreadable]-f.bad
+	lines, bad := f.lines-f.start, f.left[badLine]-f.bad
 	if f.others == lines { // the names of the fields are wrong
 		bad = lines
 	}
@@ -247,7 +247,7 @@ func (f *file) end(err error) error {
 		return fmt.Errorf("sash: %.200q: no line is in a format that is known%s", f.name, f.help())
 	case bad*10 > lines:
 		return fmt.Errorf("sash: %.200q: %s of %s cannot be read as %s%s",
-			f.name, count(bad), several(lines, "line"), f.format.name, f.help())
+			f.name, count(bad), plural(lines, "line"), f.format.name, f.help())
 	case err != io.EOF:
 		f.note("%.200q ends early, in line %s: %v.", f.name, count(f.number), err)
 	}
@@ -271,9 +271,9 @@ func (l *Log) help() string {
 }
 
 // unreadable counts a line that cannot be read.
-func (f *file) unreadable(line []byte, err error) {
+func (f *file) badLine(line []byte, err error) {
 	f.lines++
-	if f.left[unreadable]++; f.left[unreadable] > 3 {
+	if f.left[badLine]++; f.left[badLine] > 3 {
 		return
 	}
 	text := fmt.Sprintf("%.200q, line %d", f.name, f.number)
@@ -314,7 +314,7 @@ func (l *Log) line(f *format, line []byte) error {
 	key, err := l.key()
 	if err != nil || key == "" {
 		l.left[unnamed]++
-		l.whyUnnamed = err
+		l.keyErr = err
 		return nil
 	}
 	route := 1 + slices.IndexFunc(l.config.Routes, func(route Route) bool { return route.Match(r) })
@@ -387,7 +387,7 @@ func (l *Log) build(f *format) bool {
 func (l *Log) add(key string, at uint64) {
 	id, known := l.ids[key]
 	if l.bytes >= l.config.MaxBytes {
-		l.left[beyond]++
+		l.left[memoryFull]++
 		return
 	}
 	if !known {

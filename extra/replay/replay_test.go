@@ -152,7 +152,7 @@ func TestTrial(t *testing.T) {
 		}
 		for _, rules := range rules {
 			want, got := plain(t, q, rules), map[int][]int{}
-			err := newTrial(rules, 0).decide(q, nil, func(client int, by []int) {
+			err := newSimulation(rules, 0).decide(q, nil, func(client int, by []int) {
 				got[client] = append(slices.Clone(by), make([]int, 5-len(by))...)
 			})
 			if err != nil || !maps.EqualFunc(got, want, slices.Equal) {
@@ -327,7 +327,7 @@ func TestFormats(t *testing.T) {
 		`Mar 1 haproxy[1]: ::1:80 [01/Mar/2026:12:00:00.123] in be/s 1/0 "GET / HTTP/1.1"`:         "HAProxy's by syslog",
 	} {
 		l, _ := New(Config{})
-		if f := l.recognise([]byte(line)); f == nil || f.name != want {
+		if f := l.detect([]byte(line)); f == nil || f.name != want {
 			t.Errorf("%s is recognised as %+v, want %s", line, f, want)
 		}
 	}
@@ -360,7 +360,7 @@ func TestManyValues(t *testing.T) {
 }
 
 // told returns the forms of the report on a log, one after the other, or the error. No control character is in them.
-func told(t *testing.T, c Config, text string) string {
+func result(t *testing.T, c Config, text string) string {
 	t.Helper()
 	l, err := New(c)
 	if err == nil {
@@ -443,7 +443,7 @@ func TestBadInput(t *testing.T) {
 			config: Config{Key: keyfuncs.Header("Who"), Headers: []string{"Who"}, Fields: "time=t,header:who=who"}},
 		"private": {config: Config{HashNames: true}, text: good + "203.0.113.9 secret\n", want: `"log", line 31.`},
 	} {
-		text := told(t, c.config, c.text)
+		text := result(t, c.config, c.text)
 		if !strings.Contains(text, c.want) ||
 			c.config.HashNames && (strings.Contains(text, "192.0") || strings.Contains(text, "203.0")) {
 			t.Errorf("%s: the report does not say %q, or what it should not: %.2000s", name, c.want, text)
@@ -477,8 +477,8 @@ func TestPage(t *testing.T) {
 	if err := json.Unmarshal([]byte(text), &data); err != nil {
 		t.Fatal(err)
 	}
-	for i, shown := range data.Shown {
-		for k, row := range shown.Grid {
+	for i, result := range data.Shown {
+		for k, row := range result.Grid {
 			for n, a := range core.Algorithms() {
 				limit := core.Per(int64(row[0]), longer(r.Windows[i].length, time.Second)).Using(a)
 				requests, heavy := 0, make([]int, len(r.Heavy))
@@ -492,15 +492,15 @@ func TestPage(t *testing.T) {
 					requests += by[0]
 				}
 				if requests != row[1+2*n] || len(refused) != row[2+2*n] ||
-					n == 0 && !slices.Equal(heavy, shown.Heavy[k]) {
+					n == 0 && !slices.Equal(heavy, result.Heavy[k]) {
 					t.Fatalf("%v: %d of %d clients, of the heaviest %v; the page says %v, and %v",
-						limit, requests, len(refused), heavy, row, shown.Heavy[k])
+						limit, requests, len(refused), heavy, row, result.Heavy[k])
 				}
 			}
 		}
-		first, last := shown.Grid[0], shown.Grid[len(shown.Grid)-1]
+		first, last := result.Grid[0], result.Grid[len(result.Grid)-1]
 		if first[0] != 1 || last[0] < r.Windows[i].Max || last[1] != 0 {
-			t.Errorf("%s: the limits go from %v to %v; Max is %d", shown.Window, first, last, r.Windows[i].Max)
+			t.Errorf("%s: the limits go from %v to %v; Max is %d", result.Window, first, last, r.Windows[i].Max)
 		}
 	}
 	for _, limit := range []core.Limit{core.PerMinute(1), core.PerHour(2_000_000).Using(core.SlidingCounter)} {
@@ -528,6 +528,6 @@ func FuzzRead(f *testing.F) {
 		if kind%2 == 1 {
 			config.Format = `$remote_addr "$request" $remote_user $msec`
 		}
-		told(t, config, string(text))
+		result(t, config, string(text))
 	})
 }

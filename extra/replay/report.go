@@ -15,17 +15,17 @@ import (
 	"github.com/sashlimit/sash/core/memstore"
 )
 
-// Report is what a log says about limits. Its JSON is for programs.
+// Report is the result of replaying a log. Its JSON is for programs.
 type Report struct {
 	Answer   string    `json:"answer"` // the first sentence of all forms of the report
 	Requests int       `json:"requests"`
 	Clients  int       `json:"clients"`
 	First    time.Time `json:"first"`
 	Last     time.Time `json:"last"`
-	Notes    []string  `json:"notes"` // what was left out, and what the numbers mean
+	Notes    []string  `json:"notes"` // omissions, and the meaning of the numbers
 
 	Windows []Window `json:"windows"`
-	Limits  []Limit  `json:"limits"`   // what was tried
+	Limits  []Limit  `json:"limits"`   // the given limits
 	Refused int      `json:"refused"`  // by the limits, of Requests
 	Heavy   []Client `json:"heaviest"` // by refusals, then by requests
 
@@ -35,22 +35,22 @@ type Report struct {
 	progress func(tried, of int)
 }
 
-// Window tells how busy clients were in windows of a length: the requests of a client in its busiest window. Where a
-// log has whole seconds, that is the most that it can have been.
+// Window describes the busiest windows of clients: the largest number of a client's requests in any window of a length.
+// If a log has whole seconds, it is an upper bound.
 type Window struct {
 	Window    string         `json:"window"` // "1m"
 	Quantiles map[string]int `json:"quantiles"`
 	Max       int            `json:"max"`
 
-	// Set is a number to set, in the window: it refuses nobody, and is half as much again as Max, or somewhat more.
-	// Tighter is about half of it, and what that would have done to the busiest clients.
+	// Set is a proposed limit: at least 1.5 times Max, so it refuses no request. Tighter is about half of it, with its
+	// effect on the busiest clients.
 	Set     core.Limit `json:"set"`
 	Tighter Limit      `json:"tighter"`
 
 	length time.Duration
 }
 
-// Limit is what a limit would have done. Clients are the number that it refused at least once.
+// Limit is the effect of a limit. Clients is the number of clients that it refused at least once.
 type Limit struct {
 	Limit   core.Limit `json:"limit"`
 	Route   string     `json:"route,omitempty"` // empty for all
@@ -58,9 +58,8 @@ type Limit struct {
 	Clients int        `json:"clients"`
 }
 
-// Client is a client of the log. Refused is by all limits together, or where none was given by Tighter of the window in
-// the middle. Busiest has its busiest window of each length, Activity its requests in each of 96
-// equal parts of the log.
+// Client is a client of the log. Refused is by all limits together, or without any by Tighter of the middle window.
+// Busiest has its busiest window of each length, Activity its requests in each of 96 equal parts of the log.
 type Client struct {
 	Name     string    `json:"name"`
 	Requests int       `json:"requests"`
@@ -73,14 +72,14 @@ type Client struct {
 	id int
 }
 
-const heavyClients, activityBins = 10, 96
+const heavyClients, activityBuckets = 10, 96
 
 var quantiles = map[string]float64{"p50": .5, "p90": .9, "p99": .99, "p99.9": .999}
 
-// Report decides all requests that have been read, and returns what came of it. No more can be read after it.
+// Report decides all requests of the log and returns the result. No file can be read after it.
 func (l *Log) Report() (*Report, error) {
 	if len(l.names) == 0 {
-		return nil, fmt.Errorf("sash: there is no request in the log: %s read%s", several(l.lines, "line"), l.instead())
+		return nil, fmt.Errorf("sash: there is no request in the log: %s read%s", plural(l.lines, "line"), l.omissions())
 	}
 	l.reported = true
 	r := &Report{Clients: len(l.names), Limits: []Limit{}, q: l.requests, progress: l.config.Progress}
@@ -120,21 +119,21 @@ func (r *Report) measure(length time.Duration) {
 	w := Window{Window: windowText(length), Quantiles: map[string]int{}, length: length}
 	most := make([]uint32, r.Clients)
 	for c := range most {
-		most[c] = uint32(busiest(r.q[c], length+r.slack))
+		most[c] = uint32(maxInWindow(r.q[c], length+r.slack))
 	}
 	sorted := slices.Sorted(slices.Values(most))
 	for name, part := range quantiles {
 		w.Quantiles[name] = int(sorted[int(math.Ceil(part*float64(len(sorted))-1e-9))-1])
 	}
 	w.Max = int(sorted[len(sorted)-1])
-	numbers := upTo((3*w.Max+1)/2, grid)
+	numbers := upTo((3*w.Max+1)/2, fineSteps)
 	set := numbers[len(numbers)-1]
 	half := max(1, sort.SearchInts(numbers, set/2+1))
 	w.Set, w.Tighter.Limit = w.limit(set), w.limit(numbers[half-1])
 	r.Windows, r.most = append(r.Windows, w), append(r.most, most)
 }
 
-// limit returns a limit in the window by the first algorithm that takes so many requests.
+// limit returns a limit of n in the window by the first algorithm that allows it.
 func (w *Window) limit(n int) (l core.Limit) {
 	for _, a := range core.Algorithms() {
 		l = core.Per(int64(n), w.length).Using(a)
@@ -149,7 +148,7 @@ func (w *Window) limit(n int) (l core.Limit) {
 func (r *Report) decide(l *Log) error {
 	refused, clients := make([]int, r.Clients), 0
 	if len(r.Limits) > 0 {
-		err := newTrial(l.config.rules(), r.slack).decide(r.q, nil, func(client int, by []int) {
+		err := newSimulation(l.config.rules(), r.slack).decide(r.q, nil, func(client int, by []int) {
 			for i, n := range by {
 				r.Limits[i].Refused += n
 				r.Limits[i].Clients += min(n, 1)
@@ -161,24 +160,24 @@ func (r *Report) decide(l *Log) error {
 		if err != nil {
 			return err
 		}
-		r.Answer = sentence(together(r.Limits), r.Refused, r.Requests, clients, r.Clients)
+		r.Answer = sentence(joinLimits(r.Limits), r.Refused, r.Requests, clients, r.Clients)
 	}
 	for i := range r.Windows {
 		w := &r.Windows[i]
-		answers := len(r.Limits) == 0 && i == len(r.Windows)/2
+		isAnswer := len(r.Limits) == 0 && i == len(r.Windows)/2
 		var err error
 		w.Tighter.Refused, w.Tighter.Clients, err = r.try(w.Tighter.Limit, i, func(client, n int) {
-			if answers {
+			if isAnswer {
 				refused[client] = n
 			}
 		})
 		if err != nil {
 			return err
 		}
-		if answers {
+		if isAnswer {
 			r.Answer = fmt.Sprintf("Set %s: it would have refused nobody, and no client sent more than %s. %s",
-				together([]Limit{{Limit: w.Set}}), count(w.Max)+inWindow(w.length),
-				sentence(together([]Limit{w.Tighter}), w.Tighter.Refused, r.Requests, w.Tighter.Clients, r.Clients))
+				joinLimits([]Limit{{Limit: w.Set}}), count(w.Max)+inWindow(w.length),
+				sentence(joinLimits([]Limit{w.Tighter}), w.Tighter.Refused, r.Requests, w.Tighter.Clients, r.Clients))
 		}
 	}
 	order := make([]int, r.Clients)
@@ -189,27 +188,27 @@ func (r *Report) decide(l *Log) error {
 		return cmp.Or(refused[b]-refused[a], len(r.q[b])-len(r.q[a]), a-b)
 	})
 	for _, c := range order[:min(heavyClients, len(order))] {
-		r.Heavy = append(r.Heavy, r.client(l.shown(c), c, refused[c]))
+		r.Heavy = append(r.Heavy, r.client(l.displayName(c), c, refused[c]))
 	}
 	return nil
 }
 
-// client returns what the report says of a client.
+// client returns the Client of a report.
 func (r *Report) client(name string, c, refused int) Client {
 	of := r.q[c]
-	told := Client{Name: name, Requests: len(of), Refused: refused, Activity: make([]int, activityBins),
+	result := Client{Name: name, Requests: len(of), Refused: refused, Activity: make([]int, activityBuckets),
 		First: stamp(of[0]), Last: stamp(of[len(of)-1]), id: c}
 	for w := range r.Windows {
-		told.Busiest = append(told.Busiest, int(r.most[w][c]))
+		result.Busiest = append(result.Busiest, int(r.most[w][c]))
 	}
 	for _, at := range of {
-		told.Activity[stamp(at).Sub(r.First)*activityBins/(r.Last.Sub(r.First)+time.Microsecond)]++
+		result.Activity[stamp(at).Sub(r.First)*activityBuckets/(r.Last.Sub(r.First)+time.Microsecond)]++
 	}
-	return told
+	return result
 }
 
-// shown returns the name of a client for people: as it is, if it can be printed.
-func (l *Log) shown(client int) string {
+// displayName returns the printable name of a client.
+func (l *Log) displayName(client int) string {
 	name := l.names[client]
 	if l.config.HashNames {
 		return fmt.Sprintf("client %x", sha256.Sum256([]byte(l.salt+name)))[:19]
@@ -220,15 +219,15 @@ func (l *Log) shown(client int) string {
 	return name
 }
 
-// instead says how many lines are no requests of the report, and why.
-func (l *Log) instead() (text string) {
+// omissions returns the numbers of omitted lines with the reasons.
+func (l *Log) omissions() (text string) {
 	for i, n := range l.left {
 		if n > 0 {
-			text += fmt.Sprintf(", %s %s", count(n), lefts[i])
+			text += fmt.Sprintf(", %s %s", count(n), omitReasons[i])
 		}
 	}
-	if l.whyUnnamed != nil && !l.config.HashNames {
-		why, _, _ := strings.Cut(l.whyUnnamed.Error(), ";") // what follows names functions of Go
+	if l.keyErr != nil && !l.config.HashNames {
+		why, _, _ := strings.Cut(l.keyErr.Error(), ";") // the rest names functions of Go
 		text += fmt.Sprintf(" (%.200q)", why)
 	}
 	return text
@@ -238,17 +237,17 @@ func (l *Log) instead() (text string) {
 func (r *Report) addNotes(l *Log) {
 	note := func(format string, args ...any) { r.Notes = append(r.Notes, fmt.Sprintf(format, args...)) }
 	r.Notes = append(r.Notes, l.notes...)
-	if text := l.instead(); text != "" {
-		note("Of %s:%s.", several(l.lines, "line"), text[1:])
+	if text := l.omissions(); text != "" {
+		note("Of %s:%s.", plural(l.lines, "line"), text[1:])
 	}
 	for _, example := range l.examples {
 		note("PanicError: %s.", example)
 	}
 	note("A refused client here sends what the log has: it neither waits nor comes back. All requests are sorted by " +
 		"time, however far a line or file is out of order.")
-	if l.left[beyond] > 0 {
+	if l.left[memoryFull] > 0 {
 		note("The memory of %s bytes was full: the last %s requests, in the order of reading, are not looked at. "+
-			"Give fewer files or a choice of requests.", count(l.config.MaxBytes), count(l.left[beyond]))
+			"Give fewer files or a choice of requests.", count(l.config.MaxBytes), count(l.left[memoryFull]))
 	}
 	if l.whole {
 		note("Times are whole seconds, so each window is measured and tried as one that is a second longer. So the " +

@@ -27,12 +27,12 @@ func count(n any) string {
 	return digits
 }
 
-// several writes a number of things.
-func several(n int, thing string) string {
+// plural writes a number of things.
+func plural(n int, noun string) string {
 	if n != 1 {
-		thing += "s"
+		noun += "s"
 	}
-	return count(n) + " " + thing
+	return count(n) + " " + noun
 }
 
 // percent writes a share of requests.
@@ -44,7 +44,7 @@ func windowText(d time.Duration) string {
 	return text
 }
 
-// units are the units in which windows are told.
+// units are the units of windows.
 var units = []struct {
 	length    time.Duration
 	one, more string
@@ -63,8 +63,8 @@ func inWindow(d time.Duration) string {
 	return " in " + windowText(d)
 }
 
-// together writes limits for a sentence.
-func together(limits []Limit) string {
+// joinLimits writes limits for a sentence.
+func joinLimits(limits []Limit) string {
 	var texts []string
 	for _, l := range limits {
 		text := count(l.Limit.Requests) + inWindow(l.Limit.Window)
@@ -82,21 +82,21 @@ func together(limits []Limit) string {
 	return texts[0]
 }
 
-// sentence is the answer.
+// sentence returns the answer.
 func sentence(limit string, refused, requests, clients, of int) string {
-	whose := fmt.Sprintf(", of %s of %s", count(clients), several(of, "client"))
+	share := fmt.Sprintf(", of %s of %s", count(clients), plural(of, "client"))
 	if clients < 2 {
-		whose = strings.Repeat(", all of one client", clients)
+		share = strings.Repeat(", all of one client", clients)
 	}
 	return fmt.Sprintf("%s would have refused %s of %s%s.",
-		limit, strings.Replace(count(refused), "0", "none", 1-min(refused, 1)), several(requests, "request"), whose)
+		limit, strings.Replace(count(refused), "0", "none", 1-min(refused, 1)), plural(requests, "request"), share)
 }
 
 //go:embed report.txt
 var reportText string
 
 var text = texttemplate.Must(texttemplate.New("text").Funcs(texttemplate.FuncMap{
-	"n": count, "middle": func(w []Window) Window { return w[len(w)/2] }, "several": several, "percent": percent,
+	"n": count, "middle": func(w []Window) Window { return w[len(w)/2] }, "plural": plural, "percent": percent,
 	"time": func(t time.Time) string { return t.Format("2006-01-02 15:04:05") },
 }).Parse(reportText))
 
@@ -111,55 +111,55 @@ var pageText string
 
 var page = template.Must(template.New("page").Parse(pageText))
 
-// Numbers to set and those of a page are a tenth of grid times powers of ten, for many requests of the coarse one.
-var grid, coarse = []int{10, 12, 15, 20, 25, 30, 40, 50, 60, 80}, []int{10, 20, 50}
+// The tried numbers are a tenth of fineSteps times powers of ten, or of coarseSteps if there are many requests.
+var fineSteps, coarseSteps = []int{10, 12, 15, 20, 25, 30, 40, 50, 60, 80}, []int{10, 20, 50}
 
 const manyRequests = 500_000
 
-// upTo returns the numbers of a grid, up to the first that is at least n.
-func upTo(n int, grid []int) (numbers []int) {
+// upTo returns the numbers by the given steps up to the first that is at least n.
+func upTo(n int, fineSteps []int) (numbers []int) {
 	for i, power := 0, 1; len(numbers) == 0 || numbers[len(numbers)-1] < n; i++ {
-		if i == len(grid) {
+		if i == len(fineSteps) {
 			i, power = 0, 10*power
 		}
-		if grid[i]*power%10 == 0 {
-			numbers = append(numbers, grid[i]*power/10)
+		if fineSteps[i]*power%10 == 0 {
+			numbers = append(numbers, fineSteps[i]*power/10)
 		}
 	}
 	return numbers
 }
 
-// pageWindow is a window on the page: the clients by the requests in their busiest window, as pairs of requests and
-// clients, and what limits would have done: the limit, then requests and clients that each algorithm refuses.
+// pageWindow is a window on the page. Busiest has pairs: the requests in the busiest window, and the number of such
+// clients. Grid has a row by limit: its number, then the requests and clients that each algorithm refuses.
 type pageWindow struct {
 	Window, Words string
 	Busiest       [][2]int
 	Grid          [][]int
-	Heavy         [][]int // by limit, what is refused of each of the heaviest clients
-	Begin         int     // in Grid, where the slider stands at first
+	Heavy         [][]int // by limit, the refusals of each of the heaviest clients
+	Begin         int     // index in Grid of the slider's first position
 
-	algorithm core.Algorithm // that counts for Heavy
+	algorithm core.Algorithm // algorithm of Heavy
 }
 
-// WriteHTML writes a page that shows the clients, and what each of a grid of limits would have done to them. It asks
-// for nothing outside of itself. It decides all requests again for each limit, so it takes longer than the report.
+// WriteHTML writes a page with the clients and the effects of a grid of limits. The page loads nothing. WriteHTML
+// decides all requests again for each limit, so it takes longer than the report.
 func (r *Report) WriteHTML(w io.Writer) error {
 	data := struct {
 		*Report
 		Shown          []pageWindow
 		Algorithms     []string
-		Window, MaxLog int // Window is shown at first
+		Window, MaxLog int // Window is the first to show
 	}{Report: r, Window: len(r.Windows) / 2, MaxLog: core.MaxLogRequests}
 	for _, a := range core.Algorithms() {
 		data.Algorithms = append(data.Algorithms, a.String())
 	}
 	tried, all := 0, 0
 	for i := range r.Windows {
-		shown, given := r.pageWindow(i)
+		result, given := r.pageWindow(i)
 		if given {
 			data.Window = i
 		}
-		data.Shown, all = append(data.Shown, shown), all+len(shown.Grid)
+		data.Shown, all = append(data.Shown, result), all+len(result.Grid)
 	}
 	for i := range data.Shown {
 		for k := range data.Shown[i].Grid {
@@ -174,40 +174,40 @@ func (r *Report) WriteHTML(w io.Writer) error {
 	return page.Execute(w, data)
 }
 
-// pageWindow returns a window whose limits are still to be tried. It reports whether one of them is given for all.
-func (r *Report) pageWindow(i int) (shown pageWindow, given bool) {
+// pageWindow returns a window with untried limits, and reports whether one of them is a given limit for all requests.
+func (r *Report) pageWindow(i int) (result pageWindow, given bool) {
 	w := r.Windows[i]
-	shown = pageWindow{Window: w.Window, Words: inWindow(w.length), algorithm: w.Set.Algorithm}
-	first, steps := int(w.Set.Requests), grid
+	result = pageWindow{Window: w.Window, Words: inWindow(w.length), algorithm: w.Set.Algorithm}
+	first, steps := int(w.Set.Requests), fineSteps
 	if r.Requests > manyRequests {
-		steps = coarse
+		steps = coarseSteps
 	}
 	numbers := append(upTo(w.Max, steps), first, int(w.Tighter.Limit.Requests))
 	for _, l := range r.Limits {
 		if l.Route == "" && l.Limit.Window == w.length {
-			first, given, shown.algorithm = int(l.Limit.Requests), true, l.Limit.Algorithm
+			first, given, result.algorithm = int(l.Limit.Requests), true, l.Limit.Algorithm
 			numbers = append(numbers, first)
 		}
 	}
 	slices.Sort(numbers)
 	numbers = slices.Compact(numbers)
-	shown.Begin = slices.Index(numbers, first)
+	result.Begin = slices.Index(numbers, first)
 	for _, n := range numbers {
-		shown.Grid = append(shown.Grid, []int{n})
+		result.Grid = append(result.Grid, []int{n})
 	}
 	for _, n := range slices.Backward(slices.Sorted(slices.Values(r.most[i]))) {
-		if last := len(shown.Busiest) - 1; last >= 0 && shown.Busiest[last][0] == int(n) {
-			shown.Busiest[last][1]++
+		if last := len(result.Busiest) - 1; last >= 0 && result.Busiest[last][0] == int(n) {
+			result.Busiest[last][1]++
 		} else {
-			shown.Busiest = append(shown.Busiest, [2]int{int(n), 1})
+			result.Busiest = append(result.Busiest, [2]int{int(n), 1})
 		}
 	}
-	return shown, given
+	return result, given
 }
 
 // tryRow tries the limit of a row of a window by each algorithm.
-func (r *Report) tryRow(i, k int, shown *pageWindow) error {
-	row, heavy := &shown.Grid[k], make([]int, len(r.Heavy))
+func (r *Report) tryRow(i, k int, result *pageWindow) error {
+	row, heavy := &result.Grid[k], make([]int, len(r.Heavy))
 	for n, a := range core.Algorithms() {
 		limit := r.Windows[i].limit((*row)[0])
 		if n > 0 {
@@ -215,7 +215,7 @@ func (r *Report) tryRow(i, k int, shown *pageWindow) error {
 		}
 		requests, clients, err := r.try(limit, i, func(client, n int) {
 			at := slices.IndexFunc(r.Heavy, func(c Client) bool { return c.id == client })
-			if at >= 0 && limit.Algorithm == shown.algorithm {
+			if at >= 0 && limit.Algorithm == result.algorithm {
 				heavy[at] = n
 			}
 		})
@@ -224,6 +224,6 @@ func (r *Report) tryRow(i, k int, shown *pageWindow) error {
 		}
 		*row = append(*row, requests, clients)
 	}
-	shown.Heavy = append(shown.Heavy, heavy)
+	result.Heavy = append(result.Heavy, heavy)
 	return nil
 }
