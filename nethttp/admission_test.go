@@ -14,7 +14,7 @@ import (
 // left returns the units that are left to alice.
 func left(l *core.Limiter) int64 { return l.AllowN(context.Background(), "user:alice", 0).Remaining }
 
-// TestSettledByHandler: a handler settles its request, whether its client is there or not, and CountWhen is not asked
+// TestSettledByHandler: a handler settles its request, whether its client is there or not, and CountWhen is not called
 // then. While the store fails, there is nothing to settle.
 func TestSettledByHandler(t *testing.T) {
 	five := nethttp.WithCost(func(*http.Request) int { return 5 })
@@ -27,15 +27,15 @@ func TestSettledByHandler(t *testing.T) {
 		err    error
 		before int64 // what the handler finds left of 10
 		left   int64 // after the request
-		asked  int   // how often CountWhen was
+		calls  int   // of CountWhen
 	}{
 		"less":     {memstore.New(), settle(3), nil, 5, 7, 0},
 		"Return":   {memstore.New(), (*nethttp.Admission).Return, nil, 5, 10, 0},
 		"in vain":  {memstore.New(), settle(-1), core.ErrInvalid, 5, 10, 1},
 		"no store": {&fakeStore{err: errors.New("down")}, settle(3), nil, 0, 0, 0},
 	} {
-		asked := 0
-		never := nethttp.CountWhen(func(*http.Request, int) bool { asked++; return false })
+		calls := 0
+		never := nethttp.CountWhen(func(*http.Request, int) bool { calls++; return false })
 		l := core.Must(core.New(core.Config{Store: c.store, Limits: []core.Limit{core.PerMinute(10)}}))
 		get(t, nethttp.Middleware(l, alice, five, never, nethttp.WithDecisionInContext())(
 			http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -49,8 +49,8 @@ func TestSettledByHandler(t *testing.T) {
 					t.Errorf("%s: got %v, want %v", name, err, c.err)
 				}
 			})), "/")
-		if left(l) != c.left || asked != c.asked {
-			t.Errorf("%s: got %d left, CountWhen asked %d times, want %d and %d", name, left(l), asked, c.left, c.asked)
+		if left(l) != c.left || calls != c.calls {
+			t.Errorf("%s: got %d left, CountWhen called %d times, want %d and %d", name, left(l), calls, c.left, c.calls)
 		}
 	}
 }

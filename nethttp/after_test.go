@@ -16,7 +16,7 @@ import (
 // TestAttemptsAtOnce: where units under way fill the limit of CountWhen, a request waits for one that comes back. So
 // right passwords at once are not refused, and wrong ones pass as often as the limit says.
 func TestAttemptsAtOnce(t *testing.T) {
-	const took = 30 * time.Millisecond // each handler
+	const duration = 30 * time.Millisecond // each handler
 	for _, c := range []struct {
 		name     string
 		status   int
@@ -24,17 +24,17 @@ func TestAttemptsAtOnce(t *testing.T) {
 		all      time.Duration
 		shadowed bool
 	}{
-		{"right", 200, []string{"200 []", "200 []"}, 2 * took, false},
-		{"wrong", 401, []string{"401 []", "429 [900]"}, took, false},
-		{"in a panic", 0, []string{"panic", "panic"}, 2 * took, false},
-		{"in the shadow", 401, []string{"401 []", "401 []"}, took, true},
+		{"right", 200, []string{"200 []", "200 []"}, 2 * duration, false},
+		{"wrong", 401, []string{"401 []", "429 [900]"}, duration, false},
+		{"in a panic", 0, []string{"panic", "panic"}, 2 * duration, false},
+		{"in the shadow", 401, []string{"401 []", "401 []"}, duration, true},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			l := core.Must(core.New(core.Config{Store: memstore.New(), Limits: []core.Limit{core.Per(1, 15*time.Minute)}}))
 			failed := nethttp.CountWhen(func(_ *http.Request, status int) bool { return status == 401 })
 			h := nethttp.Middleware(l, alice, failed, nethttp.ShadowWhile(func() bool { return c.shadowed }))(
 				http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-					time.Sleep(took)
+					time.Sleep(duration)
 					if c.status == 0 {
 						panic(http.ErrAbortHandler)
 					}

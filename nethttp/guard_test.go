@@ -258,8 +258,8 @@ func request(t *testing.T, target string) *http.Request {
 
 func TestSkip(t *testing.T) {
 	s := refuses(time.Second)
-	asked := 0
-	key := func(*http.Request) (string, error) { asked++; return "k", nil }
+	keys := 0
+	key := func(*http.Request) (string, error) { keys++; return "k", nil }
 	preflight := func(r *http.Request) bool { return r.Method == http.MethodOptions }
 	internal := func(r *http.Request) bool { return r.Header.Get("X-Internal") != "" }
 	h := nethttp.Middleware(limiter(s, nil), key, nethttp.Skip(preflight), nethttp.Skip(internal))(page)
@@ -271,8 +271,8 @@ func TestSkip(t *testing.T) {
 			t.Errorf("%s: %d %v", r.Method, w.Code, w.Header())
 		}
 	}
-	if asked != 0 || s.calls.Load() != 0 {
-		t.Errorf("skipped requests asked for %d keys and the store %d times", asked, s.calls.Load())
+	if keys != 0 || s.calls.Load() != 0 {
+		t.Errorf("skipped requests asked for %d keys and the store %d times", keys, s.calls.Load())
 	}
 	if w := get(t, h, "/"); w.Code != 429 {
 		t.Errorf("an ordinary request got %d", w.Code)

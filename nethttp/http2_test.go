@@ -22,7 +22,7 @@ func TestH2C(t *testing.T) {
 		"GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\n\r\n": {notice.H2C},
 		"GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade, close\r\nUpgrade: websocket\r\n\r\n":    nil,
 	} {
-		l, heard := noticing()
+		l, observer := newNoticeLimiter()
 		h := nethttp.Middleware(l, alice)(page)
 		for range 100 {
 			get(t, h, "/")
@@ -38,9 +38,9 @@ func TestH2C(t *testing.T) {
 		_, _ = conn.Read(make([]byte, 1))
 		conn.Close()
 		server.Close()
-		heard.expect(t, request, codes...)
+		observer.expect(t, request, codes...)
 	}
-	l, heard := noticing()
+	l, observer := newNoticeLimiter()
 	three := core.Must(l.Rule("three", core.PerMinute(3)))
 	server := httptest.NewUnstartedServer(nethttp.Middleware(three, alice)(page))
 	server.Config.Protocols = new(http.Protocols)
@@ -59,5 +59,5 @@ func TestH2C(t *testing.T) {
 			t.Errorf("request %d: got %d by %s, want %d by HTTP/2.0", i, res.StatusCode, res.Proto, want)
 		}
 	}
-	heard.expect(t, "a server of HTTP/2")
+	observer.expect(t, "a server of HTTP/2")
 }

@@ -30,19 +30,19 @@ type (
 func (flushes) Flush()                                       {}
 func (hijacks) Hijack() (net.Conn, *bufio.ReadWriter, error) { return nil, nil, nil }
 
-// within is a ResponseWriter that shows its interfaces to Unwrap alone.
-type within struct {
+// wrapped is a ResponseWriter that shows its interfaces to Unwrap alone.
+type wrapped struct {
 	bare
 	inner http.ResponseWriter
 }
 
-func (w within) Unwrap() http.ResponseWriter { return w.inner }
+func (w wrapped) Unwrap() http.ResponseWriter { return w.inner }
 
-// followed returns a handler behind a guard that looks at the status.
-func followed(h http.HandlerFunc, asked *int) http.Handler {
+// recorded returns a handler behind a guard that records its status.
+func recorded(h http.HandlerFunc, status *int) http.Handler {
 	l := core.Must(core.New(core.Config{Store: memstore.New(), Limits: []core.Limit{core.PerHour(100)}}))
-	return nethttp.Middleware(l, alice, nethttp.CountWhen(func(_ *http.Request, status int) bool {
-		*asked = status
+	return nethttp.Middleware(l, alice, nethttp.CountWhen(func(_ *http.Request, got int) bool {
+		*status = got
 		return true
 	}))(h)
 }
@@ -71,14 +71,14 @@ func TestRecorderKeepsInterfaces(t *testing.T) {
 			flushes
 			hijacks
 		}{b, flushes{}, hijacks{}}, interfaces{flush: true, hijack: true}},
-		{"all, inside", within{b, struct {
+		{"all, inside", wrapped{b, struct {
 			bare
 			flushes
 			hijacks
 		}{b, flushes{}, hijacks{}}}, interfaces{true, true}},
 	} {
-		var asked int
-		followed(func(w http.ResponseWriter, r *http.Request) {
+		var status int
+		recorded(func(w http.ResponseWriter, r *http.Request) {
 			var got interfaces
 			_, got.flush = w.(http.Flusher)
 			_, got.hijack = w.(http.Hijacker)
@@ -90,9 +90,9 @@ func TestRecorderKeepsInterfaces(t *testing.T) {
 				t.Errorf("%s: flushed: %v", c.name, err)
 			}
 			w.WriteHeader(404)
-		}, &asked).ServeHTTP(c.w, httptest.NewRequest("GET", "/", nil))
-		if want := map[bool]int{true: 200, false: 404}[c.want.flush]; asked != want {
-			t.Errorf("%s: asked about %d, want %d", c.name, asked, want)
+		}, &status).ServeHTTP(c.w, httptest.NewRequest("GET", "/", nil))
+		if want := map[bool]int{true: 200, false: 404}[c.want.flush]; status != want {
+			t.Errorf("%s: recorded %d, want %d", c.name, status, want)
 		}
 	}
 }
@@ -102,10 +102,10 @@ func TestRecorderKeepsInterfaces(t *testing.T) {
 func TestInsideTimeoutHandler(t *testing.T) {
 	late := func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
 	for _, c := range []struct {
-		name    string
-		handler http.HandlerFunc
-		status  int
-		asked   int
+		name     string
+		handler  http.HandlerFunc
+		status   int
+		recorded int
 	}{
 		{"nothing", late, 503, 0},
 		{"a page, too late", func(w http.ResponseWriter, r *http.Request) { late(w, r); page(w, r) }, 503, 0},
@@ -113,10 +113,10 @@ func TestInsideTimeoutHandler(t *testing.T) {
 		{"401", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(401) }, 401, 401},
 	} {
 		synctest.Test(t, func(t *testing.T) { // on the machine's clock the timeout might pass before the guard is asked
-			var asked int
-			w := get(t, http.TimeoutHandler(followed(c.handler, &asked), time.Millisecond, ""), "/")
-			if synctest.Wait(); w.Code != c.status || asked != c.asked {
-				t.Errorf("%s: got %d and asked about %d, want %d and %d", c.name, w.Code, asked, c.status, c.asked)
+			var status int
+			w := get(t, http.TimeoutHandler(recorded(c.handler, &status), time.Millisecond, ""), "/")
+			if synctest.Wait(); w.Code != c.status || status != c.recorded {
+				t.Errorf("%s: got %d and recorded %d, want %d and %d", c.name, w.Code, status, c.status, c.recorded)
 			}
 		})
 	}

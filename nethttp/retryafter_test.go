@@ -50,9 +50,9 @@ func TestDraws(t *testing.T) {
 				continue
 			}
 			seconds := fmt.Sprint(math.Ceil(seen.Seconds()))
-			said := w.Code == 503 || strings.HasSuffix(w.Header().Get("RateLimit"), ";t="+after) &&
+			ok := w.Code == 503 || strings.HasSuffix(w.Header().Get("RateLimit"), ";t="+after) &&
 				w.Header().Get("X-RateLimit-Reset") == "30" && (*events)[0].Decision.RetryAfter == wait
-			if !said || seconds != after || !strings.Contains(w.Body.String(), "Try again in "+after+" second") ||
+			if !ok || seconds != after || !strings.Contains(w.Body.String(), "Try again in "+after+" second") ||
 				!strings.Contains(w.Body.String(), `"retry_after":`+after) {
 				t.Fatalf("%s: got %d %v %s, %v, %v", c.name, w.Code, w.Header(), w.Body, seen, *events)
 			}

@@ -83,15 +83,15 @@ func TestSlowBodies(t *testing.T) {
 				if err != nil {
 					t.Fatalf("%s, %q: got %v, want a response", c.name, request, err)
 				}
-				rest, most := res.Body, time.Duration(0)
+				rest, maxElapsed := res.Body, time.Duration(0)
 				if c.deadlines {
-					rest, most = io.NopCloser(in), time.Second // the end of the connection
+					rest, maxElapsed = io.NopCloser(in), time.Second // the end of the connection
 				}
 				_, err = io.Copy(io.Discard, rest)
-				took := time.Since(start)
-				if err != nil || took > most || res.StatusCode != c.status || !c.deadlines && !res.Close {
+				elapsed := time.Since(start)
+				if err != nil || elapsed > maxElapsed || res.StatusCode != c.status || !c.deadlines && !res.Close {
 					t.Errorf("%s, %q: got %d, close: %v, %v, after %v, want %d and the end after %v at most",
-						c.name, request, res.StatusCode, res.Close, err, took, c.status, most)
+						c.name, request, res.StatusCode, res.Close, err, elapsed, c.status, maxElapsed)
 				}
 			})
 		}

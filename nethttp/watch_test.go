@@ -24,10 +24,10 @@ type notices struct {
 }
 
 func (n *notices) Observe(context.Context, core.Event) {}
-func (n *notices) Notice(_ context.Context, heard core.Notice) {
+func (n *notices) Notice(_ context.Context, notice core.Notice) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.all = append(n.all, heard)
+	n.all = append(n.all, notice)
 }
 
 // expect checks the codes of the notices that came since the last call.
@@ -36,8 +36,8 @@ func (n *notices) expect(t *testing.T, what string, codes ...string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	var got []string
-	for _, heard := range n.all {
-		got = append(got, heard.Code)
+	for _, notice := range n.all {
+		got = append(got, notice.Code)
 	}
 	if !slices.Equal(got, codes) {
 		t.Errorf("%s: the notices are %q, want %q", what, n.all, codes)
@@ -45,13 +45,13 @@ func (n *notices) expect(t *testing.T, what string, codes ...string) {
 	n.all = nil
 }
 
-// noticing returns a limiter whose notices are collected. It is quiet about the codes.
-func noticing(quiet ...string) (*core.Limiter, *notices) {
-	heard := new(notices)
+// newNoticeLimiter returns a limiter whose notices are collected. It is quiet about the codes.
+func newNoticeLimiter(quiet ...string) (*core.Limiter, *notices) {
+	observer := new(notices)
 	return core.Must(core.New(core.Config{
 		Name: "test", Store: memstore.New(), Limits: []core.Limit{core.PerHour(100_000)},
-		Observer: heard, Quiet: quiet,
-	})), heard
+		Observer: observer, Quiet: quiet,
+	})), observer
 }
 
 // TestCountedOnPurpose: guards of one rule that count a request for different clients or
@@ -102,12 +102,12 @@ func TestCountedOnPurpose(t *testing.T) {
 			return guard(batch(guard(page)))
 		}},
 	} {
-		l, heard := noticing()
+		l, observer := newNoticeLimiter()
 		h := c.chain(l)
 		for range 100 {
 			get(t, h, "/a")
 		}
-		heard.expect(t, c.name)
+		observer.expect(t, c.name)
 	}
 }
 
@@ -121,28 +121,28 @@ func TestDoubleCount(t *testing.T) {
 		mux.Handle("/", page)
 		return guard(mux)
 	}
-	l, heard := noticing()
+	l, observer := newNoticeLimiter()
 	get(t, double(l), "/api/items")
-	heard.expect(t, "the first request", notice.DoubleCount)
+	observer.expect(t, "the first request", notice.DoubleCount)
 
-	l, heard = noticing()
+	l, observer = newNoticeLimiter()
 	h := double(l)
 	for range 44 {
 		get(t, h, "/once")
 	}
-	heard.expect(t, "requests that are counted once")
+	observer.expect(t, "requests that are counted once")
 	get(t, h, "/api/items")
-	heard.expect(t, "one of the first", notice.DoubleCount)
+	observer.expect(t, "one of the first", notice.DoubleCount)
 
-	l, heard = noticing(notice.DoubleCount)
+	l, observer = newNoticeLimiter(notice.DoubleCount)
 	get(t, double(l), "/api/items")
-	heard.expect(t, "a quiet limiter")
+	observer.expect(t, "a quiet limiter")
 }
 
 // TestCountedOnce: requests at the same time are told apart, and so are those that use a ResponseWriter again, as
 // frameworks do.
 func TestCountedOnce(t *testing.T) {
-	l, heard := noticing()
+	l, observer := newNoticeLimiter()
 	h := nethttp.Middleware(l, alice)(page)
 	var all sync.WaitGroup
 	for range 8 {
@@ -154,14 +154,14 @@ func TestCountedOnce(t *testing.T) {
 		})
 	}
 	all.Wait()
-	heard.expect(t, "requests that are counted once")
+	observer.expect(t, "requests that are counted once")
 }
 
 // TestUntrustedProxy: requests that come through a proxy that is not trusted are noticed,
 // once, if all come from one private address and most have its header.
 func TestUntrustedProxy(t *testing.T) {
 	const public, proxy = "203.0.113.7:1234", "10.0.0.5:1234"
-	said := []string{notice.UntrustedProxy}
+	want := []string{notice.UntrustedProxy}
 	const beside = "127.0.0.1:1234" // of the proxy and of its client
 	trusting := keyfuncs.IP(keyfuncs.TrustProxies(keyfuncs.PrivateRanges()...))
 	peer := func(r *http.Request) (string, error) { host, _, _ := strings.Cut(r.RemoteAddr, ":"); return host, nil }
@@ -172,14 +172,14 @@ func TestUntrustedProxy(t *testing.T) {
 		key     keyfuncs.Func
 		peers   []string // in turn
 		without int      // of ten requests, those without the header
-		said    []string
+		want    []string
 	}{
-		{"RemoteIP", keyfuncs.RemoteIP, []string{proxy}, 0, said},
-		{"most requests", keyfuncs.RemoteIP, []string{proxy}, 4, said},
-		{"a loopback address", keyfuncs.IP(), []string{"[::1]:1234"}, 0, said},
-		{"a part of the key", keyfuncs.Join(user, keyfuncs.RemoteIP), []string{proxy}, 0, said},
+		{"RemoteIP", keyfuncs.RemoteIP, []string{proxy}, 0, want},
+		{"most requests", keyfuncs.RemoteIP, []string{proxy}, 4, want},
+		{"a loopback address", keyfuncs.IP(), []string{"[::1]:1234"}, 0, want},
+		{"a part of the key", keyfuncs.Join(user, keyfuncs.RemoteIP), []string{proxy}, 0, want},
 		{"two addresses", keyfuncs.RemoteIP, []string{proxy, "10.0.0.6:1234"}, 0, nil},
-		{"a key function of the program's own", peer, []string{proxy}, 0, said},
+		{"a key function of the program's own", peer, []string{proxy}, 0, want},
 		{"a trusted proxy", trusting, []string{proxy}, 0, nil},
 		{"a client beside a trusted proxy", trusting, []string{beside}, 0, nil},
 		{"users", user, []string{proxy}, 0, nil},
@@ -187,7 +187,7 @@ func TestUntrustedProxy(t *testing.T) {
 		{"a public address", keyfuncs.RemoteIP, []string{public}, 0, nil},
 		{"public addresses in between", keyfuncs.RemoteIP, []string{proxy, proxy, public}, 0, nil},
 	} {
-		l, heard := noticing()
+		l, observer := newNoticeLimiter()
 		h := nethttp.Middleware(l, c.key)(page)
 		for i := range 60 {
 			r := httptest.NewRequest("GET", "/", nil)
@@ -201,6 +201,6 @@ func TestUntrustedProxy(t *testing.T) {
 			}
 			serve(h, r)
 		}
-		heard.expect(t, c.name, c.said...)
+		observer.expect(t, c.name, c.want...)
 	}
 }

@@ -8,25 +8,23 @@ import (
 	"github.com/sashlimit/sash/nethttp"
 )
 
-// Adapter describes an adapter, and the framework that it is for. Only Build is needed.
+// Adapter describes an adapter and its framework. Only Build is required.
 type Adapter struct {
-	// Build returns a handler that serves a tree, written as a user of the
-	// framework writes it. It is called for each server of a subtest.
+	// Build returns a handler that serves a tree, as a program of the framework does. It is called for each server of a
+	// subtest.
 	Build func(Tree) http.Handler
 
-	// WithRefusal is the adapter's own option for refusals, or nil if there is none.
-	// The option calls refuse with the framework's own ResponseWriter, and returns its
-	// error to the framework. The error is nil if ErrorStatus is 0.
+	// WithRefusal is the adapter's own option for refusals, or nil. The option calls refuse with the framework's own
+	// ResponseWriter, and returns its error to the framework. The error is nil if ErrorStatus is 0.
 	WithRefusal func(refuse Refusal) nethttp.Option
 
-	// ErrorStatus is the status with which the framework answers an error of a handler
-	// of which it knows nothing more, such as 500. It is 0 if handlers return no errors.
+	// ErrorStatus is the framework's status for an unknown error of a handler, such as 500. It is 0 if handlers return
+	// no errors.
 	ErrorStatus int
 
-	// RootLabel, GroupLabel and RouteLabel are the labels that an observer gets for
-	// GET /api/items/{id} from a guard at the root, in the group "/api" and at the
-	// route. A label is a pattern, or empty if the framework has not yet found
-	// the route when the guard runs.
+	// RootLabel, GroupLabel and RouteLabel are the labels of GET /api/items/{id} for an observer, from a guard at the
+	// root, in the group "/api" and at the route. A label is a pattern, or empty if the framework finds the route after
+	// the guard.
 	RootLabel, GroupLabel, RouteLabel string
 }
 
@@ -41,9 +39,8 @@ type Tree struct {
 	Routes []Route
 }
 
-// Step is one middleware. If Spy is set, the middleware calls Spy and the next
-// handler. Otherwise it is the adapter's Middleware, made with the other fields, whatever
-// they are.
+// Step is one middleware. If Spy is set, the middleware calls Spy and the next handler. Otherwise it is the adapter's
+// Middleware of the other fields, which may be invalid.
 type Step struct {
 	Limiter *core.Limiter
 	Key     keyfuncs.Func

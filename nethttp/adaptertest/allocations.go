@@ -9,15 +9,15 @@ import (
 	"github.com/sashlimit/sash/core"
 )
 
-// sink is a ResponseWriter that keeps only the header.
+// sink is a ResponseWriter that discards all but the header.
 type sink struct{ header http.Header }
 
 func (s sink) Header() http.Header         { return s.header }
 func (s sink) Write(b []byte) (int, error) { return len(b), nil }
 func (s sink) WriteHeader(int)             {}
 
-// allocations checks that an adapter makes at most two allocations more than an
-// empty middleware of its framework. The two are for the header fields.
+// allocations checks that an adapter makes at most two allocations more than an empty middleware of its framework, for
+// the header fields.
 func allocations(t *testing.T, adapter Adapter) {
 	l := newLimiter(core.PerHour(100_000))
 	least := func(s Step) float64 {

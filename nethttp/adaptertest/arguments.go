@@ -11,8 +11,7 @@ import (
 	"github.com/sashlimit/sash/nethttp/adapter"
 )
 
-// wrongArguments checks that the middleware panics on wrong arguments as it is made, with
-// an error of this module.
+// wrongArguments checks that the middleware panics on wrong arguments at construction, with an error of this module.
 func wrongArguments(t *testing.T, framework Adapter) {
 	l := newLimiter(core.PerMinute(3))
 	for name, wrong := range map[string]Step{

@@ -14,21 +14,19 @@ import (
 	"github.com/sashlimit/sash/nethttp"
 )
 
-// around returns the right Middleware with something done around it: serve is given the
-// handler and the guard that serves by it, and says what a request does.
-func around(serve func(c *call, guard func(next handler) handler, next handler) error) maker {
+// wrap returns the correct Middleware, wrapped by serve: serve gets a request, the guard and the handler.
+func wrap(serve func(c *call, guard func(next handler) handler, next handler) error) maker {
 	return func(l *core.Limiter, key keyfuncs.Func, opts ...nethttp.Option) func(handler) handler {
-		guard := right(l, key, opts...)
+		guard := correct(l, key, opts...)
 		return func(next handler) handler {
 			return func(c *call) error { return serve(c, guard, next) }
 		}
 	}
 }
 
-// refused returns the right Middleware with something done after a refusal, whose error is
-// err.
-func refused(after func(c *call, next handler, err error) error) maker {
-	return around(func(c *call, guard func(handler) handler, next handler) error {
+// afterRefusal returns the correct Middleware, with a call of after for each refusal and its error.
+func afterRefusal(after func(c *call, next handler, err error) error) maker {
+	return wrap(func(c *call, guard func(handler) handler, next handler) error {
 		reached := false
 		err := guard(func(c *call) error { reached = true; return next(c) })(c)
 		if reached {
@@ -38,10 +36,10 @@ func refused(after func(c *call, next handler, err error) error) maker {
 	})
 }
 
-// with returns the right Middleware with one more option.
-func with(option nethttp.Option) maker {
+// withOption returns the correct Middleware with one more option.
+func withOption(option nethttp.Option) maker {
 	return func(l *core.Limiter, key keyfuncs.Func, opts ...nethttp.Option) func(handler) handler {
-		return right(l, key, append(slices.Clip(opts), option)...)
+		return correct(l, key, append(slices.Clip(opts), option)...)
 	}
 }
 
@@ -54,61 +52,60 @@ var broken = []struct {
 	fails string
 }{
 	{"drops its options", func(l *core.Limiter, key keyfuncs.Func, _ ...nethttp.Option) func(handler) handler {
-		return right(l, key)
+		return correct(l, key)
 	}, "WrongArguments CustomRefusals"},
 
-	{"uses the path as the label", with(nethttp.WithLabel(func(r *http.Request) string { return r.URL.Path })),
+	{"uses the path as the label", withOption(nethttp.WithLabel(func(r *http.Request) string { return r.URL.Path })),
 		"Labels"},
 
-	{"counts twice", around(func(c *call, guard func(handler) handler, next handler) error {
+	{"counts twice", wrap(func(c *call, guard func(handler) handler, next handler) error {
 		return guard(guard(next))(c)
 	}), "GroupAndRoute"},
 
-	{"forgets the request's context", around(func(c *call, guard func(handler) handler, next handler) error {
+	{"forgets the request's context", wrap(func(c *call, guard func(handler) handler, next handler) error {
 		c.r = c.r.WithContext(context.Background())
 		return guard(next)(c)
 	}), "ClientLeft"},
 
-	{"hides what the ResponseWriter can do", around(func(c *call, guard func(handler) handler, next handler) error {
+	{"hides what the ResponseWriter can do", wrap(func(c *call, guard func(handler) handler, next handler) error {
 		c.w = struct{ http.ResponseWriter }{c.w}
 		return guard(next)(c)
 	}), "ResponseController"},
 
-	{"copies the request", around(func(c *call, guard func(handler) handler, next handler) error {
+	{"copies the request", wrap(func(c *call, guard func(handler) handler, next handler) error {
 		c.r = c.r.WithContext(c.r.Context())
 		return guard(next)(c)
 	}), "RequestOutside"},
 
-	{"hands on its own request", around(func(c *call, guard func(handler) handler, next handler) error {
+	{"hands on its own request", wrap(func(c *call, guard func(handler) handler, next handler) error {
 		r := c.r
 		return guard(func(c *call) error { c.r = r; return next(c) })(c)
 	}), "DecisionInContext"},
 
-	{"hands on its own ResponseWriter", around(func(c *call, guard func(handler) handler, next handler) error {
+	{"hands on its own ResponseWriter", wrap(func(c *call, guard func(handler) handler, next handler) error {
 		w := c.w
 		return guard(func(c *call) error { c.w = w; return next(c) })(c)
 	}), "CountWhen CountWhenElsewhere CostAfter"},
 
-	{"allocates", around(func(c *call, guard func(handler) handler, next handler) error {
+	{"allocates", wrap(func(c *call, guard func(handler) handler, next handler) error {
 		garbage = make([]byte, 100)
 		return guard(next)(c)
 	}), "Allocations"},
 
-	{"swallows the errors of handlers", around(func(c *call, guard func(handler) handler, next handler) error {
+	{"swallows the errors of handlers", wrap(func(c *call, guard func(handler) handler, next handler) error {
 		return guard(func(c *call) error { _ = next(c); return nil })(c)
 	}), "HandlerErrors"},
 
-	{"swallows the errors of refusals", refused(func(*call, handler, error) error { return nil }), "RefusalErrors"},
+	{"swallows the errors of refusals", afterRefusal(func(*call, handler, error) error { return nil }), "RefusalErrors"},
 
-	{"serves refused requests", refused(func(c *call, next handler, _ error) error { return next(c) }), "Refusals"},
+	{"serves refused requests", afterRefusal(func(c *call, next handler, _ error) error { return next(c) }), "Refusals"},
 }
 
-// brokenName is the variable in the environment that names the adapter for which the test
-// is to fail, in a process of its own.
+// brokenName is the environment variable with the name of the adapter for a process whose test must fail.
 const brokenName = "ADAPTERTEST_BROKEN"
 
-// TestBroken: each broken adapter fails at the subtests that are named for it, without a
-// panic that would end the other tests. At each subtest one fails.
+// TestBroken: each broken adapter fails at its subtests, without a panic that would end the other tests. Each subtest
+// has a broken adapter.
 func TestBroken(t *testing.T) {
 	of := os.Getenv(brokenName)
 	failed := map[string]bool{}

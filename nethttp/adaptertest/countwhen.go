@@ -8,10 +8,10 @@ import (
 	"testing"
 )
 
-// endings are handlers, with the status that CountWhen is asked about. A status of 0 stands for the status that the
-// client gets. As functions for WithRefusal, they make the client get a refusal: its status, or 0 if the connection
-// ends without a response, and its body, or "?" for any. It is empty where the server logs, or frameworks differ.
-var endings = []struct {
+// outcomes are handlers, with the status for CountWhen, or 0 for the status of the client. refusal is the client's
+// response if the handler is a function of WithRefusal: the status, or 0 if the connection ends without a response, and
+// the body, or "?" for any. It is empty if the server logs, or frameworks differ.
+var outcomes = []struct {
 	name    string
 	handler http.HandlerFunc
 	status  int
@@ -20,9 +20,9 @@ var endings = []struct {
 	{"nothing", func(http.ResponseWriter, *http.Request) {}, 200, "429 ?"},
 	{"a body", page, 200, "429 page"},
 	{"a string", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "page") }, 200, "429 page"},
-	{"a copy", func(w http.ResponseWriter, _ *http.Request) { copied(w, "page") }, 200, "429 page"},
+	{"a copy", func(w http.ResponseWriter, _ *http.Request) { copyText(w, "page") }, 200, "429 page"},
 	{"a copy of nothing, then 401", func(w http.ResponseWriter, _ *http.Request) {
-		copied(w, "")
+		copyText(w, "")
 		w.WriteHeader(401)
 	}, 401, "401 "},
 	{"a flush", func(w http.ResponseWriter, _ *http.Request) { w.(http.Flusher).Flush() }, 200, "429 "},
@@ -51,8 +51,8 @@ var endings = []struct {
 	}, 401, "401 "},
 }
 
-// copied copies text to w from a reader that leaves the way to w.
-func copied(w io.Writer, text string) {
+// copyText copies text to w by io.Copy, from a reader without a WriteTo.
+func copyText(w io.Writer, text string) {
 	_, _ = io.Copy(w, io.LimitReader(strings.NewReader(text), 1<<20))
 }
 
@@ -63,13 +63,13 @@ func hijack(w http.ResponseWriter, _ *http.Request) {
 	}
 }
 
-// countWhen checks that CountWhen is asked once about each request, with the status that
-// the client gets, and that a unit is given back iff CountWhen says so.
+// countWhen checks that CountWhen is called once for each request, with the status of the client, and that a unit is
+// given back if it returns false.
 func countWhen(t *testing.T, adapter Adapter) {
-	for _, c := range endings {
+	for _, c := range outcomes {
 		t.Run(c.name, func(t *testing.T) {
-			w := newWatch()
-			h := adapter.Build(behind([]Step{w.step()}, "POST", "/", c.handler))
+			w := newCountRecorder()
+			h := adapter.Build(rootTree([]Step{w.step()}, "POST", "/", c.handler))
 			for i, left := range []int64{5, 4} {
 				w.counted = i == 1
 				got, _ := exchange(t, h, io.Discard)

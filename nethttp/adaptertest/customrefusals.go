@@ -9,11 +9,10 @@ import (
 	"github.com/sashlimit/sash/core"
 )
 
-// customRefusals checks that a user's function that writes no response, or an
-// interim one only, does not make a refusal a 200, and that a response that the
-// function writes reaches the client without additions.
+// customRefusals checks that a function of WithRefusal that writes no response, or only an interim one, does not make a
+// refusal a 200, and that its response reaches the client unchanged.
 func customRefusals(t *testing.T, adapter Adapter) {
-	for _, c := range endings {
+	for _, c := range outcomes {
 		for name, option := range adapter.refusals() {
 			if c.refusal == "" {
 				continue
@@ -24,7 +23,7 @@ func customRefusals(t *testing.T, adapter Adapter) {
 					t.Error("a refused request reached the handler")
 				}
 				refuse := func(w http.ResponseWriter, r *http.Request, _ core.Decision) error { c.handler(w, r); return nil }
-				h := adapter.Build(behind([]Step{spent(option(refuse))}, "POST", "/", handler))
+				h := adapter.Build(rootTree([]Step{exhausted(option(refuse))}, "POST", "/", handler))
 				status, body := exchange(t, h, &logged)
 				got := fmt.Sprint(status, " ", body)
 				want, any := strings.CutSuffix(c.refusal, "?")

@@ -14,9 +14,9 @@ import (
 
 var errHandler = errors.New("the handler's own error")
 
-// beforeErrors has the acts of a handler, or of a function of WithRefusal, before it returns
+// handlersBeforeError has the acts of a handler, or of a function of WithRefusal, before it returns
 // an error.
-var beforeErrors = map[string]http.HandlerFunc{
+var handlersBeforeError = map[string]http.HandlerFunc{
 	"nothing": func(http.ResponseWriter, *http.Request) {},
 	"a response": func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusForbidden)
@@ -24,9 +24,9 @@ var beforeErrors = map[string]http.HandlerFunc{
 	},
 }
 
-// expectLike checks that a response has the status and the body of another, and the limit
+// expectSame checks that a response has the status and the body of another, and the limit
 // fields.
-func expectLike(t *testing.T, what string, got, want *httptest.ResponseRecorder) {
+func expectSame(t *testing.T, what string, got, want *httptest.ResponseRecorder) {
 	t.Helper()
 	fields := got.Header().Get("X-RateLimit-Limit") != ""
 	if got.Code != want.Code || got.Body.String() != want.Body.String() || !fields {
@@ -43,9 +43,9 @@ func failing(h http.HandlerFunc, steps ...Step) Tree {
 	}}
 }
 
-// atRootToo returns the tree of failing, and one with its steps at the root. A handler's
+// treesWithError returns the tree of failing, and one with its steps at the root. A handler's
 // error need not come to the root; the error of a guard there does.
-func atRootToo(h http.HandlerFunc, steps ...Step) map[string]Tree {
+func treesWithError(h http.HandlerFunc, steps ...Step) map[string]Tree {
 	root := failing(h)
 	root.Use = steps
 	return map[string]Tree{"at the route": failing(h, steps...), "at the root": root}
@@ -55,26 +55,26 @@ func atRootToo(h http.HandlerFunc, steps ...Step) map[string]Tree {
 // and that CountWhen is asked about the status of the answer, by each of two guards.
 func handlerErrors(t *testing.T, adapter Adapter) {
 	five, inContext := core.PerMinute(5), nethttp.WithDecisionInContext()
-	for name, before := range beforeErrors {
+	for name, before := range handlersBeforeError {
 		want := serve(adapter.Build(failing(before)), "GET", "/work")
 		if name == "nothing" && want.Code != adapter.ErrorStatus {
 			t.Fatalf("without a guard: got %d for a handler's error, want the ErrorStatus %d", want.Code, adapter.ErrorStatus)
 		}
-		inner, outer := newWatch(), newWatch()
+		inner, outer := newCountRecorder(), newCountRecorder()
 		for what, c := range map[string]struct {
-			steps []Step
-			asked []int
+			steps    []Step
+			statuses []int
 		}{
 			"no option":             {[]Step{step(newLimiter(five))}, nil},
 			"WithDecisionInContext": {[]Step{step(newLimiter(five), inContext)}, nil},
 			"CountWhen":             {[]Step{outer.step(), inner.step()}, []int{want.Code}},
 		} {
-			for place, tree := range atRootToo(before, c.steps...) {
+			for place, tree := range treesWithError(before, c.steps...) {
 				got := serve(adapter.Build(tree), "GET", "/work")
-				expectLike(t, what+" "+place+", after "+name, got, want)
-				if !slices.Equal(inner.statuses, c.asked) || !slices.Equal(outer.statuses, c.asked) {
-					t.Errorf("%s %s, after %s: CountWhen was asked about %v inside and %v outside, want %v",
-						what, place, name, inner.statuses, outer.statuses, c.asked)
+				expectSame(t, what+" "+place+", after "+name, got, want)
+				if !slices.Equal(inner.statuses, c.statuses) || !slices.Equal(outer.statuses, c.statuses) {
+					t.Errorf("%s %s, after %s: CountWhen got %v inside and %v outside, want %v",
+						what, place, name, inner.statuses, outer.statuses, c.statuses)
 				}
 				inner.statuses, outer.statuses = nil, nil
 			}
@@ -85,7 +85,7 @@ func handlerErrors(t *testing.T, adapter Adapter) {
 // refusalErrors checks that an error of the adapter's WithRefusal is answered as an error
 // of a handler is, once, also after an interim response.
 func refusalErrors(t *testing.T, adapter Adapter) {
-	for name, before := range beforeErrors {
+	for name, before := range handlersBeforeError {
 		want := serve(adapter.Build(failing(before)), "GET", "/work")
 		refuse := adapter.WithRefusal(func(w http.ResponseWriter, r *http.Request, _ core.Decision) error {
 			before(w, r)
@@ -95,9 +95,9 @@ func refusalErrors(t *testing.T, adapter Adapter) {
 			"no option": {refuse},
 			"CountWhen": {refuse, counted},
 		} {
-			for place, tree := range atRootToo(page, spent(opts...)) {
+			for place, tree := range treesWithError(page, exhausted(opts...)) {
 				got := serve(adapter.Build(tree), "GET", "/work")
-				expectLike(t, what+" "+place+", after "+name, got, want)
+				expectSame(t, what+" "+place+", after "+name, got, want)
 			}
 		}
 	}
@@ -105,7 +105,7 @@ func refusalErrors(t *testing.T, adapter Adapter) {
 		w.WriteHeader(http.StatusEarlyHints)
 		return errHandler
 	})
-	h := adapter.Build(behind([]Step{spent(hints)}, "POST", "/", page))
+	h := adapter.Build(rootTree([]Step{exhausted(hints)}, "POST", "/", page))
 	if got, _ := exchange(t, h, io.Discard); got != adapter.ErrorStatus {
 		t.Errorf("after early hints: got %d, want %d", got, adapter.ErrorStatus)
 	}

@@ -17,13 +17,13 @@ func build(t adaptertest.Tree) http.Handler {
 		if r.Pattern == "/" {
 			pattern += "{$}" // a ServeMux takes "/" for all paths
 		}
-		mux.Handle(pattern, behind(r.Handler, slices.Concat(t.Group, r.Steps)))
+		mux.Handle(pattern, rootTree(r.Handler, slices.Concat(t.Group, r.Steps)))
 	}
-	return behind(mux, t.Use)
+	return rootTree(mux, t.Use)
 }
 
 // behind returns h behind the steps.
-func behind(h http.Handler, steps []adaptertest.Step) http.Handler {
+func rootTree(h http.Handler, steps []adaptertest.Step) http.Handler {
 	for _, s := range slices.Backward(steps) {
 		next := h
 		if s.Spy == nil {

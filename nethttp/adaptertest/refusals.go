@@ -21,13 +21,13 @@ var refusalSteps = []struct {
 	status int
 	step   func() Step
 }{
-	{"429", 429, func() Step { return spent() }},
+	{"429", 429, func() Step { return exhausted() }},
 	{"429 followed", 429, func() Step {
-		return spent(nethttp.CountWhen(func(*http.Request, int) bool { panic("asked about a refusal of its own") }))
+		return exhausted(nethttp.CountWhen(func(*http.Request, int) bool { panic("asked about a refusal of its own") }))
 	}},
 	{"503", 503, func() Step {
 		outage := storetest.Fixed(core.Decision{Err: errors.New("down")})
-		down := on(outage, core.PerMinute(3)).WithPolicy(core.FailClosed)
+		down := limiterOn(outage, core.PerMinute(3)).WithPolicy(core.FailClosed)
 		return step(down, nethttp.WithOutageRetryAfter(1200*time.Millisecond))
 	}},
 	{"401", 401, func() Step {
@@ -84,8 +84,8 @@ func treesAround(step func() Step, spy Step, r Route) map[string]Tree {
 	}
 }
 
-// spent returns a guard with a limit that has been used up.
-func spent(opts ...nethttp.Option) Step {
+// exhausted returns a guard whose limit is used up.
+func exhausted(opts ...nethttp.Option) Step {
 	l := newLimiter(core.PerMinute(1))
 	l.Allow(context.Background(), "user:all")
 	return step(l, opts...)

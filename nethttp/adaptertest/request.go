@@ -10,8 +10,8 @@ func route(method, pattern string, steps []Step, h http.HandlerFunc) Route {
 	return Route{Method: method, Pattern: pattern, Steps: steps, Handler: h}
 }
 
-// behind returns a server with one route, behind the steps of the root.
-func behind(use []Step, method, pattern string, h http.HandlerFunc) Tree {
+// rootTree returns a server with steps at the root and one route.
+func rootTree(use []Step, method, pattern string, h http.HandlerFunc) Tree {
 	return Tree{Use: use, Routes: []Route{route(method, pattern, nil, h)}}
 }
 

@@ -13,8 +13,8 @@ import (
 	"github.com/sashlimit/sash/nethttp"
 )
 
-// tenBefore is an estimate of 10.
-var tenBefore = nethttp.WithCost(func(*http.Request) int { return 10 })
+// costTen is an estimate of 10.
+var costTen = nethttp.WithCost(func(*http.Request) int { return 10 })
 
 // remaining returns the units of the limiter that are left for the key of sameKey.
 func remaining(l *core.Limiter) int64 { return l.AllowN(context.Background(), "user:all", 0).Remaining }
@@ -24,7 +24,7 @@ func writes(n int) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = w.Write(make([]byte, n/3))
 		_, _ = io.WriteString(w, strings.Repeat("x", n/3))
-		copied(w, strings.Repeat("y", n-n/3-n/3))
+		copyText(w, strings.Repeat("y", n-n/3-n/3))
 	}
 }
 
@@ -59,12 +59,12 @@ func costAfter(t *testing.T, adapter Adapter) {
 	})
 	for _, c := range costs {
 		l := newLimiter(core.PerMinute(100))
-		use := []Step{step(l, tenBefore, bytes)}
+		use := []Step{step(l, costTen, bytes)}
 		pattern := c.path
 		if c.handler == nil {
 			pattern, c.handler = "/", page
 		}
-		h := adapter.Build(behind(use, c.method, pattern, c.handler))
+		h := adapter.Build(rootTree(use, c.method, pattern, c.handler))
 		what := fmt.Sprint(c.method, " ", c.path, ", to leave ", c.left)
 		if w := serve(h, c.method, c.path); w.Header().Get("X-RateLimit-Remaining") != "90" {
 			t.Errorf("%s: %d %v", what, w.Code, w.Header())

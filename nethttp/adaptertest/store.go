@@ -9,16 +9,16 @@ import (
 	"github.com/sashlimit/sash/nethttp"
 )
 
-// deaf is an observer that drops events and notices, so that guards do all that they do for an
+// nopObserver is an observer that drops events and notices, so that guards do all that they do for an
 // observer and the suite writes no log.
-var deaf = core.Observers(core.Silent, core.ObserverFunc(func(context.Context, core.Event) {}))
+var nopObserver = core.Observers(core.Silent, core.ObserverFunc(func(context.Context, core.Event) {}))
 
 // newLimiter returns a limiter with a store of its own. The store's clock stands still.
-func newLimiter(limits ...core.Limit) *core.Limiter { return on(fakeclock.Store(), limits...) }
+func newLimiter(limits ...core.Limit) *core.Limiter { return limiterOn(fakeclock.Store(), limits...) }
 
-// on returns a limiter that counts in s.
-func on(s core.Store, limits ...core.Limit) *core.Limiter {
-	return core.Must(core.New(core.Config{Name: "test", Store: s, Limits: limits, Observer: deaf}))
+// limiterOn returns a limiter that counts in s.
+func limiterOn(s core.Store, limits ...core.Limit) *core.Limiter {
+	return core.Must(core.New(core.Config{Name: "test", Store: s, Limits: limits, Observer: nopObserver}))
 }
 
 // sameKey is a key function that gives all requests the same key.

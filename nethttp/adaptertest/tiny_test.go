@@ -21,14 +21,14 @@ type call struct {
 type handler func(*call) error
 
 // beforeSend has then called before an error is answered.
-func (c *call) beforeSend(then func(status int)) { c.sent = append(c.sent, then) }
+func (c *call) beforeSend(settle func(status int)) { c.sent = append(c.sent, settle) }
 
 // ServeHTTP implements http.Handler.
 func (h handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c := &call{w: w, r: r}
 	if err := h(c); err != nil {
-		for _, then := range c.sent {
-			then(http.StatusInternalServerError)
+		for _, settle := range c.sent {
+			settle(http.StatusInternalServerError)
 		}
 		http.Error(w, "sorry", http.StatusInternalServerError)
 	}
@@ -37,8 +37,8 @@ func (h handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // maker is the Middleware of an adapter for the tiny framework.
 type maker func(*core.Limiter, keyfuncs.Func, ...nethttp.Option) func(next handler) handler
 
-// right is the Middleware of an adapter as it should be.
-func right(l *core.Limiter, key keyfuncs.Func, opts ...nethttp.Option) func(next handler) handler {
+// correct is the Middleware of an adapter without a mistake.
+func correct(l *core.Limiter, key keyfuncs.Func, opts ...nethttp.Option) func(next handler) handler {
 	serve := core.Must(adapter.New(framework, l, framework.Key(key), opts...))
 	return func(next handler) handler {
 		return func(c *call) error { return serve(c, next) }
@@ -87,5 +87,5 @@ func tiny(m maker) Adapter {
 	}
 }
 
-// TestRight: an adapter as it should be passes.
-func TestRight(t *testing.T) { Run(t, tiny(right)) }
+// TestCorrect: an adapter without a mistake passes.
+func TestCorrect(t *testing.T) { Run(t, tiny(correct)) }

@@ -36,7 +36,7 @@ func responseController(t *testing.T, adapter Adapter) {
 		"followed": step(newLimiter(core.PerMinute(2)), counted),
 	}
 	for name, option := range adapter.refusals() {
-		steps["refused by "+name] = spent(option(func(w http.ResponseWriter, _ *http.Request, _ core.Decision) error {
+		steps["refused by "+name] = exhausted(option(func(w http.ResponseWriter, _ *http.Request, _ core.Decision) error {
 			control(w)
 			return nil
 		}))
@@ -44,7 +44,7 @@ func responseController(t *testing.T, adapter Adapter) {
 	for name, guard := range steps {
 		t.Run(name, func(t *testing.T) {
 			called := false
-			exchange(t, adapter.Build(behind([]Step{guard}, "POST", "/",
+			exchange(t, adapter.Build(rootTree([]Step{guard}, "POST", "/",
 				func(w http.ResponseWriter, _ *http.Request) { called = true; control(w) })), io.Discard)
 			if refused := name != "plain" && name != "followed"; called == refused {
 				t.Errorf("got the handler called: %v, want %v", called, !refused)

@@ -13,19 +13,18 @@ import (
 	"github.com/sashlimit/sash/nethttp"
 )
 
-// watch is a limiter of 5 a minute. Its CountWhen notes the statuses that it is asked
-// about.
-type watch struct {
+// countRecorder is a limiter of 5 per minute whose CountWhen records the statuses of responses.
+type countRecorder struct {
 	limiter *core.Limiter
 	counted bool // what CountWhen returns
 
 	statuses []int
 }
 
-func newWatch() *watch { return &watch{limiter: newLimiter(core.PerMinute(5))} }
+func newCountRecorder() *countRecorder { return &countRecorder{limiter: newLimiter(core.PerMinute(5))} }
 
 // step returns the guard of the limiter, with the address of the peer as its key.
-func (w *watch) step(opts ...nethttp.Option) Step {
+func (w *countRecorder) step(opts ...nethttp.Option) Step {
 	counted := nethttp.CountWhen(func(_ *http.Request, status int) bool {
 		w.statuses = append(w.statuses, status)
 		return w.counted
@@ -33,12 +32,12 @@ func (w *watch) step(opts ...nethttp.Option) Step {
 	return step(w.limiter, append(opts, counted)...)
 }
 
-// expect checks the statuses that CountWhen was asked about since the last call, and how
-// many units are left.
-func (w *watch) expect(t *testing.T, what string, left int64, statuses ...int) {
+// expect checks the statuses that CountWhen got since the last call, and how
+// that are left.
+func (w *countRecorder) expect(t *testing.T, what string, left int64, statuses ...int) {
 	t.Helper()
 	if got := remaining(w.limiter); got != left || !slices.Equal(w.statuses, statuses) {
-		t.Errorf("%s: %d units are left, CountWhen was asked about %v; want %d and %v",
+		t.Errorf("%s: %d units are left, CountWhen got %v; want %d and %v",
 			what, got, w.statuses, left, statuses)
 	}
 	w.statuses = nil
