@@ -14,7 +14,7 @@ const (
 type Algorithm uint8
 
 const (
-	// SlidingLog remembers every admitted request and is exact: no interval of the window's length, wherever it starts,
+	// SlidingLog keeps every admitted request and is exact: no interval of the window's length, wherever it starts,
 	// holds more than Requests admitted units. Memory grows with the requests, up to [MaxLogRequests].
 	SlidingLog Algorithm = iota
 
@@ -34,20 +34,20 @@ const (
 	// hold.
 	CoarseLog
 
-	// Bucket lets bursts pass, and refills evenly; see [RateAndBurst]. It is full with Requests units, of which each
-	// request takes its cost, and refills from nothing in a Window. In any stretch of length t it admits at most
+	// Bucket lets bursts pass, and refills evenly; see [RateAndBurst]. It is full with Requests units; each
+	// request takes its cost, and it refills from nothing in a Window. In any stretch of length t it admits at most
 	// Requests + Requests*t/Window units: so up to 2*Requests in a Window. A key takes as little memory as by a
 	// SlidingCounter. It suits clients that begin with a burst, and callers that want an even flow; a contract says a
-	// window. Each request pays by the numbers that it is asked by, Window/Requests of time for a unit, and goes on
-	// doing so if they change: over the requests of any stretch, the sum of cost*Window/Requests is at most its length
-	// and the longest Window. So a count is that of its Name, whatever the Window.
+	// window. Each request pays by its own numbers, Window/Requests of time for a unit, also after
+	// they change: over the requests of any stretch, the sum of cost*Window/Requests is at most its length
+	// and the longest Window. So the Window is no part of a count's identity.
 	Bucket
 )
 
 // properties describes an algorithm to the limiter. The stores count by it.
 type properties struct {
-	name        string // what String returns
-	constant    string // what a program writes
+	name        string // returned by String
+	constant    string // the identifier in Go
 	maxRequests int64  // of a Limit
 	refill      refill // how units come back
 	unitBytes   int64  // bytes of a memstore for each unit; 0 if the size does not depend on the units

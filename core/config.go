@@ -26,8 +26,9 @@ type Config struct {
 	OnStoreError Policy // decides while the store fails; default FailOpen
 
 	// Timeout is the maximum time that a decision waits for stores; a fallback that is not in memory has half of it.
-	// Default 100 ms, at least 10 us. Leave room for several round trips and pauses: what a healthy store misses, the
-	// policy decides. A store may keep a caller whose context is cancelled for a Timeout of up to a second.
+	// Default 100 ms, at least 10 us. Leave room for several round trips and pauses: the policy decides the
+	// requests that a healthy store answers too late. A store may keep a caller whose context is cancelled for a
+	// Timeout of up to a second.
 	Timeout time.Duration
 
 	// Observer gets every decision. Default [LogErrors], which logs limits that are not enforced; [Silent] logs

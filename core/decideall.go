@@ -28,7 +28,7 @@ type Pair struct {
 // a return fails, with a notice to the observer, and may stay counted where a store failed.
 //
 // The policy decides a pair whose store fails; then Err is the first such error. Observers get the
-// decisions on pairs whose units stay. Without pairs, with a pair without a limiter, or with a charge the
+// decisions on pairs with units that stay counted. Without pairs, with a pair without a limiter, or with a charge the
 // error is an [ErrInvalid].
 func DecideAll(ctx context.Context, pairs ...Pair) (d Decision, binding int) {
 	if i, err := checkPairs(pairs); err != nil {
@@ -142,7 +142,7 @@ func (p *pairResult) report(ctx context.Context, allowed bool) {
 		r.limiter.report(ctx, &r.request, &r.Decision, p.elapsed)
 	case p.returnErr != nil:
 		r.limiter.Notice(ctx, notice.ReturnFailed, "requests that another limiter refused stay counted, "+
-			"since the store could not give them back: "+errs.Text(p.returnErr))
+			"since the store could not return them: "+errs.Text(p.returnErr))
 	}
 }
 

@@ -131,7 +131,7 @@ func TestDecideAllOneLimiter(t *testing.T) {
 	}
 }
 
-// TestDecideAllEvents: observers hear in the goroutine of the caller of what was decided, but for what was given back.
+// TestDecideAllEvents: observers get the decisions in the goroutine of the caller, but for returned units.
 func TestDecideAllEvents(t *testing.T) {
 	var heard []string // without a lock
 	hears := core.ObserverFunc(func(_ context.Context, e core.Event) { heard = append(heard, e.Name) })

@@ -6,7 +6,7 @@ import "time"
 // Err is never a reason to refuse: under [FailOpen] a request is allowed although the store failed.
 type Decision struct {
 	Allowed bool   // whether the request may be served
-	Source  Source // what has decided
+	Source  Source // the origin of the decision
 	Region  string // the region that has decided, if the store is one of package regions
 
 	// Limit is the limit that binds: of those that refuse, the one with the longest RetryAfter; else the one with the
@@ -50,7 +50,7 @@ func (d *Decision) isTighter(other *Decision) bool {
 	return d.ResetAfter > other.ResetAfter
 }
 
-// Source says what has made a [Decision].
+// Source is the origin of a [Decision].
 type Source uint8
 
 const (

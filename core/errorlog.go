@@ -36,7 +36,7 @@ const minLogInterval = time.Millisecond
 func checkLog(observer string, log *slog.Logger, interval time.Duration, allowZero bool) error {
 	switch {
 	case log == nil || log.Handler() == nil:
-		return fmt.Errorf("sash: core.%s has no logger, or one without a handler: give slog.Default() or one of slog.New",
+		return fmt.Errorf("sash: core.%s has no logger, or one without a handler: give one, such as slog.Default()",
 			observer)
 	case interval < minLogInterval && !(allowZero && interval == 0):
 		return fmt.Errorf("sash: core.%s(..., %v): give at least %v, such as time.Minute", observer, interval, minLogInterval)
@@ -194,8 +194,8 @@ var problems = [numOutcomes]struct{ text, hint string }{
 		"give each client a key, costs of 0 or more, and a limiter with limits"},
 }
 
-// hintOf returns what an operator can do about an error of a store: what its method Hint
-// says, or where to look.
+// hintOf returns a hint for an operator about an error of a store: that of its method Hint, or a list of
+// things to check.
 func hintOf(err error) string {
 	if known := errs.HintOf(err); known != "" {
 		return known

@@ -15,8 +15,8 @@ import (
 var (
 	ErrStore = errors.New("sash: the store failed") // the policy decided
 
-	// These are an ErrStore too: a breaker is open; there is no room even if all others are evicted; or a function that
-	// middleware asks for a request's limits or cost has failed, or what it says is wrong.
+	// These are an ErrStore too: a breaker is open; there is no room even if all others are evicted; or a function of
+	// middleware for a request's limits or cost has failed, or its result is invalid.
 	ErrUnavailable error = &wrappedError{"sash: the store has been failing: the request did not wait", ErrStore}
 	ErrStoreFull   error = &wrappedError{"sash: the store is full", ErrStore}
 	ErrLimits      error = &wrappedError{"sash: the limits of the request are unknown", ErrStore}

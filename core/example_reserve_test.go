@@ -47,7 +47,7 @@ func ExampleReservation_Settle() {
 			fmt.Println("refused")
 			continue
 		}
-		if err := r.Settle(ctx, used); err != nil { // gives the rest back, or counts the excess
+		if err := r.Settle(ctx, used); err != nil { // returns the rest, or charges the excess
 			fmt.Println("counted as the estimate:", err)
 		}
 		if uses, err := tokens.Usage(ctx, "user:ada"); err == nil {

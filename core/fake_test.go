@@ -16,7 +16,7 @@ var ctx = context.Background()
 
 var errDown = errors.New("connection refused")
 
-// fake is a store that answers what it is told and remembers when it was asked.
+// fake is a store with a fixed answer, which records its calls.
 type fake struct {
 	bindErr error
 	answer  func(ctx context.Context) (core.Decision, error) // nil admits

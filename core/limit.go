@@ -80,7 +80,7 @@ func (l Limit) Using(a Algorithm) Limit { l.Algorithm = a; return l }
 func (l Limit) Named(name string) Limit { l.Name = name; return l }
 
 // checkLimits returns a copy of limits with every name filled in and every window in
-// whole microseconds, or an error that says what was given, what is allowed and what to write instead.
+// whole microseconds, or an error with the given and the allowed values, and code to write instead.
 func checkLimits(limits []Limit) ([]Limit, error) {
 	if len(limits) == 0 {
 		return nil, fmt.Errorf("sash: no limits: give at least one, such as core.PerMinute(100)")
@@ -103,7 +103,7 @@ func checkLimits(limits []Limit) ([]Limit, error) {
 }
 
 // complete returns the limit with its name filled in and its window in whole microseconds,
-// or an error that says what is wrong with it.
+// or an error if it is invalid.
 func (l Limit) complete() (Limit, error) {
 	l = l.roundWindow()
 	if l.Name == "" {
@@ -128,8 +128,7 @@ func (l Limit) defaultName() string {
 	return l.Window.String()
 }
 
-// check returns an error that says what is wrong with the limit. Its name must be
-// filled in.
+// check returns an error if the limit is invalid. Its name must be filled in.
 func (l Limit) check() error {
 	// The window is checked before the name: a name made of a window below a
 	// millisecond is not ASCII, and an error about it would mislead.
@@ -166,7 +165,7 @@ func (l Limit) checkAlgorithm() error {
 		l.Name, l.Requests, p.constant, p.maxRequests, hint)
 }
 
-// windowHint says in errors where a window may come from that nobody wrote.
+// windowHint returns the likely cause of an invalid window, for errors.
 func (l Limit) windowHint() string {
 	if l.Window == math.MinInt64 {
 		return "; this one is a float that no Duration holds, such as a second divided by a rate of 0"

@@ -21,10 +21,10 @@ type Limiter struct {
 	firstTimeout    time.Duration    // for the first store
 	observed        bool             // an observer gets every decision
 	noticeObserver  NoticeObserver   // nil if the observer gets no notices
-	log             *errorLog        // the observer if it is that of LogErrors, which gets errors alone
+	log             *errorLog        // the observer if it is one of LogErrors, which gets only errors
 	waiting         waitqueue.Queues // callers of Wait
 	shared          *sharedState     // with the copies of WithPolicy and WithLimits
-	cache           limiterCache     // what Rule and WithLimits return
+	cache           limiterCache     // the limiters of Rule and WithLimits
 	largeLogChecked atomic.Bool      // noticeLargeLog has been called, or no observer gets notices
 }
 
@@ -51,8 +51,8 @@ func (l *Limiter) WithPolicy(policy Policy) *Limiter {
 
 // WithLimits returns the same limiter with other limits. One with the name, algorithm and window of
 // one of l's shares its count, by a [Bucket] whatever the window: a client keeps what it has used. It may be called for
-// each request: the same one to four limits give the same limiter, until 1,000 others were made. A store keeps what it
-// knows of limits.
+// each request: the same one to four limits give the same limiter, until 1,000 others were made. A store keeps data
+// of all limits.
 func (l *Limiter) WithLimits(limits ...Limit) (*Limiter, error) {
 	if len(limits) == 0 {
 		_, err := checkLimits(limits)
@@ -127,9 +127,9 @@ func (l *Limiter) Peek(ctx context.Context, key string) Decision {
 	return l.Decide(ctx, Request{Key: key, Cost: 1, Peek: true})
 }
 
-// Charge counts n units, at most [MaxCounterRequests], even beyond the limits: for what a client has
+// Charge counts n units, at most [MaxCounterRequests], even beyond the limits: for units that a client has
 // used already, such as the tokens of an answer. The Decision is an admission, with the numbers after the
-// charge. Later requests are refused until there is room again. While the store fails, nothing is counted,
+// charge. Later requests are refused until units are free again. While the store fails, nothing is counted,
 // and Allowed is the policy's; a [Fallback] counts.
 func (l *Limiter) Charge(ctx context.Context, key string, n int64) Decision {
 	return l.Decide(ctx, Request{Key: key, Cost: n, Charge: true})

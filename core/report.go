@@ -53,7 +53,7 @@ func (l *Limiter) wantsEvent(d *Decision) bool {
 // setObserver sets the observers of decisions and of notices from the config.
 func (l *Limiter) setObserver() {
 	l.noticeObserver, _ = l.config.Observer.(NoticeObserver)
-	l.largeLogChecked.Store(l.noticeObserver == nil) // nobody would get the notice
+	l.largeLogChecked.Store(l.noticeObserver == nil) // no observer would get the notice
 	switch o := l.config.Observer.(type) {
 	case silentObserver:
 	case *errorLog:
@@ -65,7 +65,7 @@ func (l *Limiter) setObserver() {
 
 // Notice passes a finding of middleware or a store to the observer, if that is a [NoticeObserver]: each
 // code once for l and its copies by WithPolicy and WithLimits, with the first text, and no code of
-// Config.Quiet. The code must not contain what a client sends.
+// Config.Quiet. The code must not contain input of clients.
 func (l *Limiter) Notice(ctx context.Context, code, text string) {
 	if l.noticeObserver == nil || slices.Contains(l.config.Quiet, code) {
 		return

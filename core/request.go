@@ -77,7 +77,7 @@ func (r *Request) checkOverride(limits []Limit, l fmt.Stringer) error {
 	return nil
 }
 
-// completeFrom returns the limit as that of a rule is completed, with the rule's name if it has none.
+// completeFrom returns the limit with the name of own if it has none, and its window rounded.
 func (l Limit) completeFrom(own *Limit) Limit {
 	if l.Name == "" {
 		l.Name = own.Name

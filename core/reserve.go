@@ -25,7 +25,7 @@ type Reservation struct {
 // from its decision on. Units that are not returned stay counted; a Reservation need not be closed.
 func (l *Limiter) Reserve(ctx context.Context, r Request) *Reservation {
 	d := l.Decide(ctx, r)
-	r.SilentRefusal = false // the observer hears of what Settle charges
+	r.SilentRefusal = false // the observer gets the charge of Settle
 	return newReservation(l, r, d)
 }
 

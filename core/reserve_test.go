@@ -46,7 +46,7 @@ func TestReturn(t *testing.T) {
 	}
 }
 
-// TestReturnUncounted: what no store has counted is not given back to any.
+// TestReturnUncounted: units that no store has counted are returned to none.
 func TestReturnUncounted(t *testing.T) {
 	store := &fake{answer: fails(errDown)}
 	l := limiter(t, core.Config{Store: store, Observer: core.Silent})
@@ -92,7 +92,7 @@ func TestReturnErrors(t *testing.T) {
 }
 
 // TestSettleOnce: a request is settled once, whether it was counted or refused, and after that
-// nothing can be given back.
+// nothing can be returned.
 func TestSettleOnce(t *testing.T) {
 	for _, cost := range []int64{3, 101} { // 101 are refused
 		for _, actual := range []int64{0, 1, 3, 9, math.MaxInt64} {
@@ -105,7 +105,7 @@ func TestSettleOnce(t *testing.T) {
 				t.Errorf("cost %d, settled at %d and again: got %v, want ErrInvalid", cost, actual, err)
 			}
 			if n, err := r.Return(ctx, 3); n != 0 || err != nil {
-				t.Errorf("settled at %d: %d given back, %v", actual, n, err)
+				t.Errorf("settled at %d: %d returned, %v", actual, n, err)
 			}
 			want := int64(100)
 			if cost == 3 {
@@ -136,7 +136,7 @@ func TestReturnOnceInParallel(t *testing.T) {
 	}
 	group.Wait()
 	if d := l.AllowN(ctx, "k", 0); back.Load() != 20 || d.Remaining != 50 {
-		t.Errorf("%d given back, %+v", back.Load(), d)
+		t.Errorf("%d returned, %+v", back.Load(), d)
 	}
 }
 

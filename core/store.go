@@ -14,7 +14,7 @@ type Store interface {
 	Bind(rule Binding) (Ledger, error)
 }
 
-// Binding holds what a store counts by. Its limits are valid, and named apart.
+// Binding is a rule for a store to count by. Its limits are valid, and their names differ.
 type Binding struct {
 	Name    string        // Config.Name; may be empty
 	Rule    string        // the name given to Limiter.Rule; empty for the limiter itself
@@ -64,14 +64,14 @@ type Ledger interface {
 	//     SlidingCounter they are taken from the fixed window of ask.At, from a CoarseLog from its slot.
 	//   - From a Bucket the units' time is taken, less what time has paid: all, where ask.Cost costs no more than the time
 	//     from ask.At to the newest request; else as much of that as something was owed in it, less what has paid for
-	//     units that were given back before. It pays first for what of ask.Cost is not given back. A charge of more than
+	//     units that were returned before. It pays first for units of ask.Cost that stay. A charge of more than
 	//     2^51 microseconds leaves a Window owed, and while as much is owed nothing else is taken.
 	//   - Units that cannot be found stay: never is more taken back than was counted.
-	//   - What is taken back is free for the next Take, also where a refusal was remembered. Units of a lease go back to
+	//   - Returned units are free for the next Take, also where a refusal was cached. Units of a lease go back to
 	//     the lease, if it lasts.
 	Return(ctx context.Context, ask Refund) (units int64, err error)
 
-	// Reset forgets what is counted for key under the limits of the rule. It returns nil only if all is forgotten.
+	// Reset deletes the counts of key under the limits of the rule. It returns nil only if all are deleted.
 	Reset(ctx context.Context, key string) error
 }
 
@@ -86,11 +86,11 @@ type Ask struct {
 	Timeout time.Duration
 }
 
-// Override holds what few requests have.
+// Override holds the parts of an Ask that few requests have.
 type Override struct {
 	Charge bool          // Cost is counted whatever the limits say; not with Peek
 	Limits []Limit       // if not nil, in place of the rule's, one for each, on the same counts
-	Delay  time.Duration // of a lease: its units count from so much later than now; a limiter leaves it 0
+	Delay  time.Duration // of a lease: its units are counted this long after now; 0 from a limiter
 }
 
 // Context returns ctx, ended with the cause [ErrTimeout] after the Timeout.
@@ -101,10 +101,10 @@ func (a Ask) Context(ctx context.Context) (_ context.Context, cancel context.Can
 	return context.WithTimeoutCause(ctx, a.Timeout, ErrTimeout)
 }
 
-// Refund says what [Ledger.Return] takes back.
+// Refund is a request to [Ledger.Return].
 type Refund struct {
 	Key    string    // as in the Ask
-	Cost   int64     // of the Ask, less what was given back before; the Decision was allowed, and no peek
+	Cost   int64     // of the Ask, less the units returned before; the Decision was allowed, and no peek
 	At     time.Time // Decision.At
 	Source Source    // Decision.Source
 	Region string    // Decision.Region

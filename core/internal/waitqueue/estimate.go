@@ -11,9 +11,9 @@ import (
 type Estimate struct {
 	After   time.Duration // a request of Cost or more cannot pass earlier
 	Cost    int64
-	PerUnit float64 // nanoseconds; each unit above Cost passes later by them, each below earlier; 0: at After, and now
+	PerUnit float64 // nanoseconds; the delay of each unit above Cost, the gain of each below; 0: at After, and now
 	Failed  bool    // the store failed: the next try is after a backoff, and After is ignored
-	Fixed   bool    // no store has counted the request: After holds whatever is given back
+	Fixed   bool    // no store has counted the request: After holds whatever is returned
 	Err     error   // the store's
 }
 

@@ -34,12 +34,12 @@ type waiter struct {
 // maxIdle is the number of keys beyond which one without a waiter is forgotten even if its state is fixed.
 const maxIdle = 10_000
 
-// forever is how long a waiter behind the first sleeps, unless it is woken.
+// forever is the sleep of a waiter behind the first, which is woken by Wake or leave.
 const forever time.Duration = math.MaxInt64
 
 // TooLate is the error of a wait that the deadline of its context would cut off.
 type TooLate struct {
-	Next time.Duration // the time until the next request is asked
+	Next time.Duration // the time until the next request can pass
 	Err  error         // the Err of the latest Estimate
 }
 
@@ -73,7 +73,7 @@ func (s *Queues) Wait(ctx context.Context, key string, cost int64, ask func() (n
 	}
 }
 
-// Wake lets the first waiter of the key ask at once, since units may have been given back. A fixed
+// Wake lets the first waiter of the key ask at once, since units may have been returned. A fixed
 // state stays.
 func (s *Queues) Wake(key string) {
 	s.mu.Lock()
@@ -108,7 +108,7 @@ func (s *Queues) join(key string, cost int64) (*queue, *waiter) {
 	return q, w
 }
 
-// nextTurn returns how long w sleeps before its next turn; 0 if it asks now. The error is not nil if the
+// nextTurn returns the time that w sleeps before its next turn; 0 if it asks now. The error is not nil if the
 // deadline of ctx comes before the first waiter can ask.
 func (s *Queues) nextTurn(ctx context.Context, q *queue, w *waiter) (sleep time.Duration, err error) {
 	s.mu.Lock()
