@@ -89,15 +89,15 @@ func (q *request) await(ctx context.Context, done <-chan struct{}, arrival time.
 	return nil
 }
 
-// unpolledFraction is the fraction of a limit, divided by the other regions, that a client uses before the first poll.
+// pollThreshold is the fraction of a limit, divided by the other regions, that a client uses before the first poll.
 // All of these together use at most this fraction unseen.
-const unpolledFraction = 20
+const pollThreshold = 20
 
-// poll requests a poll after a decision, for a client that is known, refused, or beyond its unpolledFraction. It
+// poll requests a poll after a decision, for a client that is known, refused, or beyond its pollThreshold. It
 // returns a channel that is closed at the end of the poll, or nil if the decision is final.
 func (q *request) poll(v *view, d *core.Decision, now time.Duration) <-chan struct{} {
 	used := v.quotas[limitIndex(d, q.limits)].left - d.Remaining
-	if d.Allowed && !v.known && used*unpolledFraction*int64(len(q.rule.order)-1) < d.Limit.Requests {
+	if d.Allowed && !v.known && used*pollThreshold*int64(len(q.rule.order)-1) < d.Limit.Requests {
 		return nil
 	}
 	w := poll{holder: q.holder, rule: q.rule, key: q.ask.Key, left: float64(d.Remaining) / float64(d.Limit.Requests)}

@@ -30,34 +30,34 @@ func maxInWindow(of []uint64, window time.Duration) (most int) {
 
 // simulation decides the requests of clients under rules. The first rule applies to all requests.
 type simulation struct {
-	rules        []Route
-	limits       int // of all rules
-	minRefusable int // number of requests in a window that no limit refuses
+	rules    []Route
+	limits   int // of all rules
+	minLimit int // number of requests in a window that no limit refuses
 
 	// In microseconds: after a gap without requests a client counts for nothing under every limit, and a shift by whole
 	// periods does not change decisions.
 	gap, period uint64
 }
 
-// longer returns a window longer by slack, rounded down to 60 us, so that it is sixty slots of a coarse log.
-func longer(window, slack time.Duration) time.Duration {
+// extendWindow returns a window longer by slack, rounded down to 60 us, so that it is sixty slots of a coarse log.
+func extendWindow(window, slack time.Duration) time.Duration {
 	if slack > 0 {
-		const sixty = 60 * time.Microsecond
-		window = min((window+slack)/sixty*sixty, core.MaxWindow)
+		const step = 60 * time.Microsecond
+		window = min((window+slack)/step*step, core.MaxWindow)
 	}
 	return window
 }
 
 // newSimulation returns a simulation of rules with windows longer by slack.
 func newSimulation(rules []Route, slack time.Duration) *simulation {
-	t := &simulation{rules: slices.Clone(rules), minRefusable: core.MaxLogRequests, period: 1}
+	t := &simulation{rules: slices.Clone(rules), minLimit: core.MaxLogRequests, period: 1}
 	for i, rule := range t.rules {
 		limits := slices.Clone(rule.Limits)
 		for k := range limits {
 			l := &limits[k]
-			l.Window = longer(l.Window, slack)
+			l.Window = extendWindow(l.Window, slack)
 			w := uint64(l.Window.Microseconds() + 1)
-			t.gap, t.minRefusable = max(t.gap, 2*w), min(t.minRefusable, int(l.Requests))
+			t.gap, t.minLimit = max(t.gap, 2*w), min(t.minLimit, int(l.Requests))
 			t.repeat(w - 1)
 			t.repeat((w + 58) / 60) // the slot of a coarse log
 		}
@@ -91,7 +91,7 @@ func (t *simulation) decide(q requests, most []uint32, refused func(client int, 
 		workers.Go(func() {
 			e := &engine{simulation: t, bytes: memstore.MinMaxBytes + 100*int64(len(longest)) + 4000*int64(t.limits)}
 			for client := first; client < len(q); client += n {
-				if most != nil && 2*int(most[client]) <= t.minRefusable {
+				if most != nil && 2*int(most[client]) <= t.minLimit {
 					continue
 				}
 				by, err := e.client(q[client])
@@ -124,7 +124,7 @@ func (e *engine) client(of []uint64) (by []int, err error) {
 		for n < len(of) && of[n]>>8-of[n-1]>>8 < e.gap {
 			n++
 		}
-		if n <= e.minRefusable { // all are admitted, and none counts for the next
+		if n <= e.minLimit { // all are admitted, and none counts for the next
 			continue
 		}
 		later, err := e.move(of[0]>>8, of[n-1]>>8)

@@ -319,8 +319,8 @@ func (l *Log) line(f *format, line []byte) error {
 	}
 	route := 1 + slices.IndexFunc(l.config.Routes, func(route Route) bool { return route.Match(r) })
 	at := l.at
-	if took := f.readDuration(string(l.fields[fieldDuration])); took > 0 && took < 86400 {
-		at = max(0, at-int64(took*1e6))
+	if elapsed := f.readDuration(string(l.fields[fieldDuration])); elapsed > 0 && elapsed < 86400 {
+		at = max(0, at-int64(elapsed*1e6))
 	}
 	l.add(key, uint64(at)<<8|uint64(route))
 	return nil

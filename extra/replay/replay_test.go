@@ -480,7 +480,7 @@ func TestPage(t *testing.T) {
 	for i, result := range data.Shown {
 		for k, row := range result.Grid {
 			for n, a := range core.Algorithms() {
-				limit := core.Per(int64(row[0]), longer(r.Windows[i].length, time.Second)).Using(a)
+				limit := core.Per(int64(row[0]), extendWindow(r.Windows[i].length, time.Second)).Using(a)
 				requests, heavy := 0, make([]int, len(r.Heavy))
 				refused := plain(t, r.q, []Route{{Limits: []core.Limit{limit}}})
 				for c, client := range r.Heavy {

@@ -28,11 +28,11 @@ func count(n any) string {
 }
 
 // plural writes a number of things.
-func plural(n int, noun string) string {
+func plural(n int, unit string) string {
 	if n != 1 {
-		noun += "s"
+		unit += "s"
 	}
-	return count(n) + " " + noun
+	return count(n) + " " + unit
 }
 
 // percent writes a share of requests.

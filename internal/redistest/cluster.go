@@ -38,15 +38,15 @@ type Cluster struct {
 func StartCluster(tb testing.TB, masters, replicas int) *Cluster {
 	tb.Helper()
 	c := &Cluster{tb: tb, Servers: make([]*Server, masters*(1+replicas))}
-	together(tb, c.Servers, func(i int, _ *Server) (err error) {
+	forAll(tb, c.Servers, func(i int, _ *Server) (err error) {
 		c.Servers[i], err = start(tb, clusterNode)
 		return err
 	})
 
-	together(tb, c.Servers, func(i int, s *Server) error { return s.joinCluster(i, masters) })
+	forAll(tb, c.Servers, func(i int, s *Server) error { return s.joinCluster(i, masters) })
 	// Every node meets every other node: gossip would introduce them too, but later.
-	together(tb, c.Servers, func(i int, s *Server) error { return s.meet(c.Servers[:i]) })
-	together(tb, c.Servers[masters:], func(i int, s *Server) error {
+	forAll(tb, c.Servers, func(i int, s *Server) error { return s.meet(c.Servers[:i]) })
+	forAll(tb, c.Servers[masters:], func(i int, s *Server) error {
 		return waitFor(s.Addr()+" to know its master", func() error {
 			return s.ask("CLUSTER", "REPLICATE", c.Servers[i%masters].id).Err()
 		})
@@ -212,7 +212,7 @@ func (c *Cluster) views() (all []view, err error) {
 	return all, nil
 }
 
-// view asks one node how it sees the cluster. Slots and replicas are in an order that all nodes share.
+// view returns the cluster as one node sees it. Slots and replicas are in an order that all nodes share.
 func (c *Cluster) view(s *Server) (view, error) {
 	admin := s.admin()
 	defer admin.Close()
@@ -228,8 +228,8 @@ func (c *Cluster) view(s *Server) (view, error) {
 // ctx has no deadline: the clients that use it have timeouts.
 var ctx = context.Background()
 
-// together calls f for all servers at once and fails the test with all errors.
-func together(tb testing.TB, servers []*Server, f func(i int, s *Server) error) {
+// forAll calls f for all servers at once and fails the test with all errors.
+func forAll(tb testing.TB, servers []*Server, f func(i int, s *Server) error) {
 	tb.Helper()
 	errs := make([]error, len(servers))
 	var wg sync.WaitGroup

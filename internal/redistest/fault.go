@@ -11,7 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Fault is something that goes wrong with a server. Begin makes it so, and returns what ends it.
+// Fault is a fault of a server. Begin starts it and returns a function that ends it.
 type Fault struct {
 	Begin func(tb testing.TB, s *Server) (end func())
 }
@@ -23,16 +23,16 @@ var (
 	Held    = byCommands("CLIENT PAUSE 600000 WRITE", "CLIENT UNPAUSE")
 	Replica = byCommands("REPLICAOF 127.0.0.1 1", "REPLICAOF NO ONE")
 	Full    = byCommands("CONFIG SET maxmemory 1", "CONFIG SET maxmemory 0")
-	Cut     = again("CLIENT KILL TYPE normal SKIPME yes")
-	Forgets = again("SCRIPT FLUSH")
+	Cut     = repeat("CLIENT KILL TYPE normal SKIPME yes")
+	Forgets = repeat("SCRIPT FLUSH")
 	Busy    = Fault{busy}
 )
 
-// Faults has all of them.
+// Faults holds all faults.
 var Faults = []Fault{Refused, Silent, Held, Replica, Full, Cut, Forgets, Busy}
 
-// tell gives a command of an administrator.
-func (s *Server) tell(command string) error {
+// runCommand runs an administration command.
+func (s *Server) runCommand(command string) error {
 	var words []any
 	for word := range strings.FieldsSeq(command) {
 		words = append(words, word)
@@ -40,22 +40,22 @@ func (s *Server) tell(command string) error {
 	return s.ask(words...).Err()
 }
 
-// insist gives a command until the server, which may be slow, takes it.
-func (s *Server) insist(tb testing.TB, command string) {
+// retryCommand runs a command until the server, which may be slow, accepts it.
+func (s *Server) retryCommand(tb testing.TB, command string) {
 	tb.Helper()
-	WaitFor(tb, command, func() error { return s.tell(command) })
+	WaitFor(tb, command, func() error { return s.runCommand(command) })
 }
 
-// byCommands returns a fault that a command begins and another one ends.
+// byCommands returns a fault that starts and ends by the given commands.
 func byCommands(begin, end string) Fault {
 	return Fault{func(tb testing.TB, s *Server) func() {
-		s.insist(tb, begin)
-		return func() { s.insist(tb, end) }
+		s.retryCommand(tb, begin)
+		return func() { s.retryCommand(tb, end) }
 	}}
 }
 
-// again returns a fault that is a command, given every 20 ms.
-func again(command string) Fault {
+// repeat returns a fault that runs a command every 20 ms.
+func repeat(command string) Fault {
 	return Fault{func(_ testing.TB, s *Server) func() {
 		done := make(chan struct{})
 		var group sync.WaitGroup
@@ -65,7 +65,7 @@ func again(command string) Fault {
 				case <-done:
 					return
 				case <-time.After(20 * time.Millisecond):
-					_ = s.tell(command) // a server that is away has no connections, and no scripts
+					_ = s.runCommand(command) // a server that is away has no connections, and no scripts
 				}
 			}
 		})
@@ -75,7 +75,7 @@ func again(command string) Fault {
 
 // busy keeps the server busy by a script that does not end.
 func busy(tb testing.TB, s *Server) (end func()) {
-	s.insist(tb, "CONFIG SET busy-reply-threshold 20")
+	s.retryCommand(tb, "CONFIG SET busy-reply-threshold 20")
 	client := redis.NewClient(&redis.Options{Addr: s.Addr(), ReadTimeout: -1, MaxRetries: -1})
 	ended := make(chan error, 1)
 	go func() { ended <- client.Do(context.Background(), "EVAL", "while true do end", 0).Err() }()
@@ -85,14 +85,14 @@ func busy(tb testing.TB, s *Server) (end func()) {
 			tb.Fatalf("a script that does not end: %v", err)
 		default:
 		}
-		if err := s.tell("PING"); err == nil || !strings.Contains(err.Error(), "BUSY") {
+		if err := s.runCommand("PING"); err == nil || !strings.Contains(err.Error(), "BUSY") {
 			return fmt.Errorf("got %v", err)
 		}
 		return nil
 	})
 	return func() {
 		WaitFor(tb, "the script to end", func() error {
-			_ = s.tell("SCRIPT KILL")
+			_ = s.runCommand("SCRIPT KILL")
 			select {
 			case <-ended:
 				return client.Close()

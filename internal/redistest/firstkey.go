@@ -46,7 +46,7 @@ func StartFirstKey(tb testing.TB, servers []*Server, weights ...int) *FirstKey {
 // Addr returns the address of the proxy.
 func (p *FirstKey) Addr() string { return p.addr }
 
-// owner returns the number of the server that owns a key.
+// owner returns the index of the server that owns a key.
 func (p *FirstKey) owner(key string) int {
 	sum := fnv.New32a()
 	_, _ = io.WriteString(sum, key)

@@ -19,8 +19,8 @@ type Migration struct {
 func (c *Cluster) BeginMigration(tb testing.TB, slot int, from, to *Server) *Migration {
 	tb.Helper()
 	m := &Migration{c, slot, from, to}
-	to.insist(tb, fmt.Sprintf("CLUSTER SETSLOT %d IMPORTING %s", slot, from.id))
-	from.insist(tb, fmt.Sprintf("CLUSTER SETSLOT %d MIGRATING %s", slot, to.id))
+	to.retryCommand(tb, fmt.Sprintf("CLUSTER SETSLOT %d IMPORTING %s", slot, from.id))
+	from.retryCommand(tb, fmt.Sprintf("CLUSTER SETSLOT %d MIGRATING %s", slot, to.id))
 	return m
 }
 
@@ -51,8 +51,8 @@ func (m *Migration) Finish(tb testing.TB) {
 	// The new owner learns it first: otherwise the old owner would send clients to
 	// a node that sends them back.
 	owned := fmt.Sprintf("CLUSTER SETSLOT %d NODE %s", m.slot, m.to.id)
-	m.to.insist(tb, owned)
-	m.from.insist(tb, owned)
+	m.to.retryCommand(tb, owned)
+	m.from.retryCommand(tb, owned)
 	WaitFor(tb, fmt.Sprintf("all nodes to know the new owner of slot %d", m.slot), func() error {
 		views, err := m.c.views()
 		if err != nil {

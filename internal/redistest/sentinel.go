@@ -18,7 +18,7 @@ type Sentinel struct {
 	sentinels []*Server
 }
 
-// masterName is what the sentinels call the master.
+// masterName is the sentinels' name for the master.
 const masterName = "main"
 
 // StartSentinel starts a master, its replicas, and sentinels, of which a majority
@@ -27,11 +27,11 @@ const masterName = "main"
 func StartSentinel(tb testing.TB, replicas, sentinels int) *Sentinel {
 	tb.Helper()
 	s := &Sentinel{make([]*Server, 1+replicas), make([]*Server, sentinels)}
-	together(tb, s.Servers, func(i int, _ *Server) (err error) {
+	forAll(tb, s.Servers, func(i int, _ *Server) (err error) {
 		s.Servers[i], err = start(tb, func(string, int) ([]string, error) { return nil, nil })
 		return err
 	})
-	together(tb, s.Servers[1:], func(i int, r *Server) error {
+	forAll(tb, s.Servers[1:], func(i int, r *Server) error {
 		// The option --replicaof would come into force again at a restart.
 		if err := r.ask("REPLICAOF", host, s.Servers[0].port).Err(); err != nil {
 			return err
@@ -47,13 +47,13 @@ func StartSentinel(tb testing.TB, replicas, sentinels int) *Sentinel {
 
 	// The replicas start before the sentinels: a sentinel looks for replicas when
 	// it starts, and seldom after that.
-	together(tb, s.sentinels, func(i int, _ *Server) (err error) {
+	forAll(tb, s.sentinels, func(i int, _ *Server) (err error) {
 		if s.sentinels[i], err = start(tb, s.options); err != nil {
 			return err
 		}
 		// With the defaults, a sentinel needs seconds to find the others, and rests for 30 s (tilt) after a busy
 		// machine has delayed it.
-		return s.sentinels[i].tell("SENTINEL DEBUG INFO-PERIOD 500 PING-PERIOD 200 ASK-PERIOD 200 PUBLISH-PERIOD 200 " +
+		return s.sentinels[i].runCommand("SENTINEL DEBUG INFO-PERIOD 500 PING-PERIOD 200 ASK-PERIOD 200 PUBLISH-PERIOD 200 " +
 			"TILT-PERIOD 1000")
 	})
 	s.WaitOK(tb)

@@ -165,7 +165,7 @@ func (s *Server) admin() *redis.Client {
 	})
 }
 
-// ask gives a command for set-up work.
+// ask runs a command for set-up work.
 func (s *Server) ask(words ...any) *redis.Cmd {
 	admin := s.admin()
 	defer admin.Close()
@@ -259,7 +259,7 @@ func program() (string, error) {
 	return path, nil
 }
 
-// version returns what the server says of itself.
+// version returns the server's description of its version.
 func version() string {
 	path, err := program()
 	if err != nil {
@@ -326,7 +326,7 @@ func (s *Server) pong() bool {
 	return err == nil || errors.As(err, new(redis.Error))
 }
 
-// find returns the server for which is holds, or nil.
+// find returns the first server that is returns true for, or nil.
 func find(servers []*Server, is func(*Server) bool) *Server {
 	if i := slices.IndexFunc(servers, is); i >= 0 {
 		return servers[i]

@@ -12,13 +12,13 @@ import (
 	"time"
 )
 
-// Way is a way to a server that can take time, as one from another region does. What is under way can be lost with its
-// connections, and the replies to scripts can be lost alone. It is safe for concurrent use.
+// Way is a proxy to a server. It can add a delay, like that of another region, lose messages in flight with their
+// connections, and lose only the replies to scripts. It is safe for concurrent use.
 type Way struct {
-	Mode    atomic.Int32 // what becomes of replies to scripts that may charge: Passes, CutsInstead or StaysSilent
-	Scripts atomic.Int64 // that have been sent to the server
-	Keys    atomic.Int64 // of those scripts that may charge: one for each request and limit
-	Lost    atomic.Int64 // times that replies to scripts that may charge did not reach the client
+	Mode    atomic.Int32 // treatment of replies to scripts that may charge: Passes, CutsInstead or StaysSilent
+	Scripts atomic.Int64 // number of scripts sent to the server
+	Keys    atomic.Int64 // number of keys of scripts that may charge: one for each request and limit
+	Lost    atomic.Int64 // number of lost replies to scripts that may charge
 
 	target, addr string
 	delay        func() time.Duration
@@ -30,17 +30,17 @@ type Way struct {
 const (
 	Passes      int32 = iota
 	CutsInstead       // the script runs, then the connection is closed instead of an answer
-	StaysSilent       // the script runs and nothing is answered any more; the connection stays open
+	StaysSilent       // the script runs without an answer, then or later; the connection stays open
 )
 
 // The directions of a way.
 const (
-	there = iota
-	back
+	outbound = iota
+	inbound
 )
 
-// StartWay starts a way to the server at target. Each message takes as long as delay returns, which is called by
-// several goroutines at once; nil is no time. Messages of a connection stay in order.
+// StartWay starts a way to the server at target. delay returns the delay of each message; it must be safe for
+// concurrent use, and may be nil. Messages of a connection stay in order.
 func StartWay(tb testing.TB, target string, delay func() time.Duration) *Way {
 	tb.Helper()
 	w := &Way{target: target, delay: delay, conns: map[net.Conn]bool{}}
@@ -52,7 +52,7 @@ func StartWay(tb testing.TB, target string, delay func() time.Duration) *Way {
 // Addr returns the address of the way's near end.
 func (w *Way) Addr() string { return w.addr }
 
-// Dial returns a Dialer that goes to servers by the ways to them, and straight to others.
+// Dial returns a Dialer that connects to servers through their ways, and directly to others.
 func Dial(ways ...*Way) func(context.Context, string, string) (net.Conn, error) {
 	through := map[string]string{}
 	for _, w := range ways {
@@ -66,7 +66,7 @@ func Dial(ways ...*Way) func(context.Context, string, string) (net.Conn, error) 
 	}
 }
 
-// Lose closes the connections. What is under way on them is lost.
+// Lose closes the connections. Messages in flight are lost.
 func (w *Way) Lose() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -86,8 +86,8 @@ func (w *Way) serve(client net.Conn) {
 	w.conns[client], w.conns[server] = true, true
 	w.mu.Unlock()
 	c := &conn{way: w, client: client, server: server}
-	go c.carry(there)
-	c.carry(back)
+	go c.carry(outbound)
+	c.carry(inbound)
 }
 
 // conn is a connection of a client, and its other half to the server.
@@ -102,7 +102,7 @@ type conn struct {
 // handshake is the first byte of a connection by TLS.
 const handshake = 22
 
-// message is what was read at once, and when it arrives.
+// message is the data of one read, with the time of its arrival.
 type message struct {
 	bytes []byte
 	at    time.Time
@@ -111,7 +111,7 @@ type message struct {
 // carry carries messages in a direction until the connection ends.
 func (c *conn) carry(direction int) {
 	to, read := c.server, c.requests()
-	if direction == back {
+	if direction == inbound {
 		to, read = c.client, c.reply
 	}
 	under := make(chan message, 1024)
@@ -133,14 +133,14 @@ func (c *conn) carry(direction int) {
 		time.Sleep(time.Until(m.at))
 		_, _ = to.Write(m.bytes)
 	}
-	if direction == there {
+	if direction == outbound {
 		c.server.(*net.TCPConn).CloseWrite() // the server finishes what it has
 		return
 	}
 	c.close(c.client, c.server)
 }
 
-// requests returns what reads a command of the client, and counts the scripts. What is said by TLS is not read.
+// requests returns a function that reads a client's command and counts the scripts. It does not parse TLS.
 func (c *conn) requests() func() ([]byte, error) {
 	from := bufio.NewReader(c.client)
 	return func() ([]byte, error) {
@@ -163,7 +163,7 @@ func (c *conn) requests() func() ([]byte, error) {
 	}
 }
 
-// reply reads what the server says, which is lost if the mode says so.
+// reply reads the server's output, and loses it in some modes.
 func (c *conn) reply() ([]byte, error) {
 	read := make([]byte, 16<<10)
 	n, err := c.server.Read(read)

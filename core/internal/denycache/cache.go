@@ -11,13 +11,13 @@ import (
 )
 
 const (
-	// RecheckInterval is the time between two checks of a cached refusal at the store. A reset by another process takes
+	// RefreshInterval is the time between two checks of a cached refusal at the store. A reset by another process takes
 	// effect within this time.
-	RecheckInterval = time.Second
+	RefreshInterval = time.Second
 
-	// recheckDelay is the time between the departure of a caller that was checking and the next check. It protects the
+	// refreshDelay is the time between the departure of a caller that was checking and the next check. It protects the
 	// store from a flood of callers that leave.
-	recheckDelay = RecheckInterval / 100
+	refreshDelay = RefreshInterval / 100
 )
 
 // Cache holds refusals by rule, client and cost. It is safe for concurrent use.
@@ -93,8 +93,8 @@ func (r Rule) shard(client string) (*shard, uint64) {
 }
 
 // Lookup sets answer to the cached refusal of a client, as of now, and reports whether there is one. Once a second it
-// returns false to one caller with canRecheck: that caller checks the refusal at the store.
-func (r Rule) Lookup(client string, cost int64, answer *core.Decision, canRecheck bool) bool {
+// returns false to one caller with canRefresh: that caller checks the refusal at the store.
+func (r Rule) Lookup(client string, cost int64, answer *core.Decision, canRefresh bool) bool {
 	s, hash := r.shard(client)
 	if !s.nonEmpty.Load() {
 		return false
@@ -110,8 +110,8 @@ func (r Rule) Lookup(client string, cost int64, answer *core.Decision, canRechec
 	case now >= e.until, e.sent <= *s.changed(hash):
 		s.drop(&q)
 		return false
-	case canRecheck && now >= e.recheck:
-		e.recheck = now + RecheckInterval
+	case canRefresh && now >= e.refresh:
+		e.refresh = now + RefreshInterval
 		return false
 	}
 	s.hits++
@@ -143,7 +143,7 @@ func (r Rule) Record(client string, cost int64, sent time.Time, answer core.Deci
 		return
 	}
 	s.store(&refusal{
-		request: q, decision: answer, sent: start, received: now, recheck: start + RecheckInterval,
+		request: q, decision: answer, sent: start, received: now, refresh: start + RefreshInterval,
 		until: start + min(answer.ResetAfter, answer.RetryAfter),
 	})
 }
@@ -161,7 +161,7 @@ func (r Rule) Abandon(client string, cost int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if e := s.find(&q); e != nil {
-		e.recheck = min(e.recheck, time.Since(r.cache.start)+recheckDelay)
+		e.refresh = min(e.refresh, time.Since(r.cache.start)+refreshDelay)
 	}
 }
 

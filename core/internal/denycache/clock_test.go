@@ -57,7 +57,7 @@ func TestAbandon(t *testing.T) {
 			time.Sleep(500 * ms)
 			check(t, rule, "k", 1, true)
 			rule.Abandon("k", 1)
-			time.Sleep(recheckDelay - 1)
+			time.Sleep(refreshDelay - 1)
 			check(t, rule, "k", 1, true)
 			rule.Abandon("k", 1) // it does not postpone the check
 			time.Sleep(time.Nanosecond)
@@ -107,8 +107,8 @@ func TestNever(t *testing.T) {
 		never := refusalFor(time.Hour)
 		never.RetryAfter = core.Never
 		rule.Record("k", 2, time.Now(), never)
-		time.Sleep(RecheckInterval - 1)
-		cached := RecheckInterval - time.Microsecond
+		time.Sleep(RefreshInterval - 1)
+		cached := RefreshInterval - time.Microsecond
 		never.At, never.ResetAfter = never.At.Add(cached), time.Hour-cached
 		if got := check(t, rule, "k", 2, true); got != never {
 			t.Errorf("%+v, want %+v", got, never)

@@ -70,9 +70,9 @@ func TestUnsent(t *testing.T) {
 	for stage := core.StageUnknown; stage <= core.StageFallback; stage++ {
 		synctest.Test(t, func(t *testing.T) {
 			l, next := newRefusing(t)
-			time.Sleep(RecheckInterval)
+			time.Sleep(RefreshInterval)
 			next.answer, next.err = core.Decision{}, core.AtStage(stage, errDown)
-			next.leave = func() { time.Sleep(RecheckInterval) } // until another caller checks
+			next.leave = func() { time.Sleep(RefreshInterval) } // until another caller checks
 			d := l.Take(t.Context(), core.Ask{Key: "k", Cost: 1})
 			wantCached := stage == core.StageUnavailable || stage == core.StageQueued || stage == core.StageConnect
 			if next.calls != 1 || (d.Err == nil) != wantCached || (d.Source == core.SourceCached) != wantCached || d.Allowed {
@@ -85,11 +85,11 @@ func TestUnsent(t *testing.T) {
 	}
 }
 
-// TestCheckerLeaves: if a caller leaves while it checks, another checks soon.
-func TestCheckerLeaves(t *testing.T) {
+// TestRefresherLeaves: if a caller leaves while it checks, another checks soon.
+func TestRefresherLeaves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, next := newRefusing(t)
-		time.Sleep(RecheckInterval)
+		time.Sleep(RefreshInterval)
 		ctx, cancel := context.WithCancel(t.Context())
 		next.err, next.leave = context.Canceled, cancel
 		if err := l.Take(ctx, core.Ask{Key: "k", Cost: 1}).Err; !errors.Is(err, context.Canceled) {
@@ -99,7 +99,7 @@ func TestCheckerLeaves(t *testing.T) {
 		if !next.isCached(t, l) {
 			t.Error("another checks at once")
 		}
-		time.Sleep(recheckDelay)
+		time.Sleep(refreshDelay)
 		if next.isCached(t, l) {
 			t.Error("no other checks")
 		}

@@ -46,7 +46,7 @@ type refusal struct {
 	sent     time.Duration // departure of the request
 	received time.Duration // arrival of the decision
 	until    time.Duration // earliest end of the refusal
-	recheck  time.Duration // time of the next check at the store
+	refresh  time.Duration // time of the next check at the store
 }
 
 // request returns the request of a client. hash is the first half of the client's hash.
