@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/core/memstore"
@@ -62,6 +63,16 @@ func TestWithLimits(t *testing.T) {
 			t.Errorf("%s: got %+v, want two events with ErrLimits", plan, *events)
 		}
 	}
+}
+
+// TestWithLimitsOfBucket: all fields have the window of a client's bucket.
+func TestWithLimitsOfBucket(t *testing.T) {
+	bucket := []core.Limit{core.RateAndBurst(10, time.Hour, 20)}
+	l := core.Must(core.New(core.Config{Store: memstore.New(), Limits: bucket}))
+	h := nethttp.Middleware(l, alice, bothFormats, nethttp.WithLimits(func(*http.Request, string) ([]core.Limit, error) {
+		return []core.Limit{core.RateAndBurst(20, time.Hour, 20)}, nil
+	}))(page)
+	expectAnswer(t, h, "", 200, "20", "19", `"bucket";q=20;w=3600`)
 }
 
 // TestWithoutLimits: a limiter without limits decides by those of an option, in windows of their own, and its policy

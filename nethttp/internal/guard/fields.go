@@ -39,15 +39,15 @@ func fieldNames(formats []headers.Format) (names []string, err error) {
 	return names, nil
 }
 
-// limitsOf returns the limits of l with the Requests of numbers, which need not be valid. A nil numbers changes
-// nothing.
+// limitsOf returns the limits of l with the Requests and windows of numbers, which need not be valid. A nil numbers
+// changes nothing.
 func (g *Guard) limitsOf(l *core.Limiter, numbers []core.Limit) []core.Limit {
 	if l == g.limiter && numbers == nil {
 		return g.limits
 	}
 	limits := l.Limits()
 	for i := range min(len(limits), len(numbers)) {
-		limits[i].Requests = numbers[i].Requests
+		limits[i].Requests, limits[i].Window = numbers[i].Requests, numbers[i].Window
 	}
 	return limits
 }
