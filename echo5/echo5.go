@@ -48,9 +48,7 @@ func Middleware(limiter *core.Limiter, key func(*http.Request) (string, error),
 }
 
 // LimitByIP is [nethttp.LimitByIP] for echo: it limits each address, counted in this process.
-func LimitByIP(limits ...core.Limit) echo.MiddlewareFunc {
-	return Middleware(adapter.IPLimiter(limits))
-}
+func LimitByIP(limits ...core.Limit) echo.MiddlewareFunc { return Middleware(adapter.ByIP(limits)) }
 
 // MiddlewareBy is [Middleware] with a key function of echo's context, such as for a value of earlier middleware or a
 // parameter of the route. As in package keyfuncs, an error that matches keyfuncs.ErrNoKey, or an empty key, refuses the

@@ -48,7 +48,7 @@ func Middleware(limiter *core.Limiter, key func(*http.Request) (string, error),
 }
 
 // LimitByIP is [nethttp.LimitByIP] for gin: it limits each address, counted in this process.
-func LimitByIP(limits ...core.Limit) gin.HandlerFunc { return Middleware(adapter.IPLimiter(limits)) }
+func LimitByIP(limits ...core.Limit) gin.HandlerFunc { return Middleware(adapter.ByIP(limits)) }
 
 // MiddlewareBy is [Middleware] with a key function of gin's context, such as for a value of an earlier handler or a
 // parameter of the route. As in package keyfuncs, an error that matches keyfuncs.ErrNoKey, or an empty key, refuses the

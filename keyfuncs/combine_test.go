@@ -116,8 +116,8 @@ func TestCombinePanicsOnMisuse(t *testing.T) {
 	}
 }
 
-// TestEveryone: all requests have one key.
-func TestEveryone(t *testing.T) {
+// TestAllClients: all requests have one key.
+func TestAllClients(t *testing.T) {
 	if key, err := keyfuncs.AllClients(nil); key != "all-clients" || err != nil {
 		t.Error(key, err)
 	}

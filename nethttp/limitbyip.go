@@ -20,5 +20,5 @@ import (
 //
 // It panics if limits is empty or invalid.
 func LimitByIP(limits ...core.Limit) func(http.Handler) http.Handler {
-	return Middleware(guard.IPLimiter(limits))
+	return Middleware(guard.ByIP(limits))
 }

@@ -64,10 +64,10 @@ func (f Framework[C]) Key(key func(*http.Request) (string, error)) func(C) (stri
 	}
 }
 
-// IPLimiter returns the limiter and the key function of nethttp.LimitByIP, for the LimitByIP of an adapter. It panics
+// ByIP returns the limiter and the key function of nethttp.LimitByIP, for the LimitByIP of an adapter. It panics
 // if limits is empty or invalid.
-func IPLimiter(limits []core.Limit) (*core.Limiter, func(*http.Request) (string, error)) {
-	return guard.IPLimiter(limits)
+func ByIP(limits []core.Limit) (*core.Limiter, func(*http.Request) (string, error)) {
+	return guard.ByIP(limits)
 }
 
 // New returns a function for the middleware of f. It limits the request of c by limiter, under the key that the

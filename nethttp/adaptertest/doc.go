@@ -35,7 +35,7 @@
 //
 //  1. Start from tiny_test.go: a framework, its adapter and the test. The packages chi, gin, echo and echo5 are others.
 //  2. Describe the framework in an [adapter.Framework]. The middleware calls the function of [adapter.New] with the
-//     context and the next handler. [adapter.IPLimiter] is for a LimitByIP; [adapter.WithRefusal], [adapter.Skip] and
+//     context and the next handler. [adapter.ByIP] is for a LimitByIP; [adapter.WithRefusal], [adapter.Skip] and
 //     others make options that read the framework's context.
 //  3. Prove it by [Run]. broken_test.go has an adapter that fails.
 //

@@ -76,7 +76,7 @@ func (a *Admission) serve(w http.ResponseWriter, next func(http.ResponseWriter, 
 		return next(w, a.request)
 	}
 	if beforeSend != nil {
-		beforeSend(a.settleAnswered)
+		beforeSend(a.settleError)
 	}
 	panicked, failed := true, false
 	defer func() {
@@ -109,7 +109,7 @@ func (a *Admission) isCanceled(err error) bool {
 	return errors.Is(a.request.Context().Err(), context.Canceled) && errors.Is(err, context.Canceled)
 }
 
-// fail ends a request whose handler has returned an error, or leaves it to settleAnswered if mayAnswer is true. Other
+// fail ends a request whose handler has returned an error, or leaves it to settleError if mayAnswer is true. Other
 // requests of the client wait for the answer no longer than a RetryInterval, since an error may stay without one.
 func (a *Admission) fail(mayAnswer bool) {
 	if !mayAnswer {
@@ -120,8 +120,8 @@ func (a *Admission) fail(mayAnswer bool) {
 	a.failed.Store(true)
 }
 
-// settleAnswered settles a request whose handler has returned an error, with the status of the answer.
-func (a *Admission) settleAnswered(status int) {
+// settleError settles a request whose handler has returned an error, with the status of the answer.
+func (a *Admission) settleError(status int) {
 	if a.failed.CompareAndSwap(true, false) {
 		a.answerTimer.Stop()
 		defer a.done()
