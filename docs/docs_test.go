@@ -49,7 +49,6 @@ var imports = map[string]string{
 	"httptest":     "net/http/httptest",
 	"http":         "net/http",
 	"httputil":     "net/http/httputil",
-	"signal":       "os/signal",
 	"template":     "html/template",
 	"json":         "encoding/json",
 	"netip":        "net/netip",
@@ -59,7 +58,7 @@ var imports = map[string]string{
 }
 
 // standard are the packages of the standard library whose path is their name.
-const standard = " bytes context errors fmt io log os reflect slices strconv strings syscall testing time "
+const standard = " bytes context errors fmt io log os reflect slices strconv strings testing time "
 
 // echo4 is the key of echo v4 in given: that of "echo" is v5.
 const echo4 = "echo v4"
