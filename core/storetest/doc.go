@@ -14,8 +14,8 @@
 //
 // # Writing a store
 //
-// Start from the right, slow store in example_test.go. [core.Store] and [core.Ledger] are the contract. These parts are
-// hard:
+// Start from the right, slow store in example_test.go, whose arithmetic is that of core/internal/model. [core.Store] and
+// [core.Ledger] are the contract. These parts are hard:
 //
 //   - Bind is called while a program starts: it must not talk to a server.
 //   - Take reads the store's clock once, in whole microseconds that do not run backwards. It checks all limits at that
