@@ -52,7 +52,7 @@ func TestAdversary(t *testing.T) {
 				t.Errorf("%v, seed %d: %d of %d in a window by %v", kind, seed, got, n, arrivals)
 			}
 			worst[kind] = max(worst[kind], got)
-			if kind == core.Bucket { // TestBucketBound
+			if kind == core.Bucket { // TestBucketExact
 				continue
 			}
 			if _, got := statespace.Climb(seed, tries, 3*w, n, score(w-w/60)); got <= n {

@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"github.com/sashlimit/sash/core"
-	"github.com/sashlimit/sash/core/internal/model/statespace"
 )
 
 // border returns a number from 1 to most, often one at an end or beside a power of two.
@@ -252,42 +251,6 @@ func TestBucketReturns(t *testing.T) {
 		}
 	}
 	t.Logf("proved: a bucket from which requests are given back: 4000 histories, %d stretches at the bound", reached)
-}
-
-// TestBucketBound searches the arrivals that bring a bucket furthest above N + N*t/W, in any stretch: none does, and a
-// burst reaches it. A bucket that refills by a sixtieth too fast is found out.
-func TestBucketBound(t *testing.T) {
-	const n, w = 20, 60_000
-	bound := func(l Limit) func([]statespace.Arrival) int64 {
-		return func(arrivals []statespace.Arrival) (above int64) {
-			var c Count
-			var admitted []int64
-			above = -n * w
-			for _, a := range arrivals {
-				now := 1_790_000_000_000_000 + a.At
-				for range a.N {
-					if !c.Decide(l, now, now, 1).Admitted {
-						break
-					}
-					c.Add(l, now, 1)
-					admitted = append(admitted, now)
-				}
-				for i, from := range admitted {
-					above = max(above, int64(len(admitted)-i)*w-n*w-n*(now-from))
-				}
-			}
-			return above
-		}
-	}
-	for seed := range uint64(6) {
-		if a, got := statespace.Climb(seed, 3000, 3*w, n, bound(Limit{N: n, W: w, Algorithm: core.Bucket})); got != 0 {
-			t.Errorf("seed %d: %d above the bound by %v, want it reached", seed, got, a)
-		}
-		if _, got := statespace.Climb(seed, 3000, 3*w, n, bound(Limit{N: n, W: w - w/60, Algorithm: core.Bucket})); got <= 0 {
-			t.Errorf("seed %d: a bucket that is a sixtieth too fast is not found out", seed)
-		}
-	}
-	t.Log("proved: limit 20, a bucket admits at most 20 + 20t/W in a stretch of t, and that many; seeds 0 to 5")
 }
 
 // TestBucketCenturies: however long ago it was filled, a bucket is empty.
