@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -75,43 +74,5 @@ func TestForeign(t *testing.T) {
 	}
 	if state := store.Stats().Breakers[0].State; state != redisstore.StateClosed {
 		t.Errorf("the breaker is %s", state)
-	}
-}
-
-// TestCloseWhileSilent: Close of the client ends, though a decision waits for a silent server: a program can stop.
-// go-redis 9.19 waited for the server.
-func TestCloseWhileSilent(t *testing.T) {
-	t.Parallel()
-	noLeaks(t)
-	p := redistest.StartWay(t, redistest.Start(t).Addr(), nil)
-	store, err := redisstore.Open("redis://" + p.Addr())
-	if err != nil {
-		t.Fatal(err)
-	}
-	l := closedFor(t, store, time.Hour)
-	redistest.WaitFor(t, "a first decision", func() error { return l.AllowN(ctx, "k", 0).Err })
-	p.Mode.Store(redistest.StaysSilent)
-	decided, closed := make(chan core.Decision, 1), make(chan error, 1)
-	go func() { decided <- l.Allow(ctx, "k") }()
-	redistest.WaitFor(t, "the reply to be lost", func() error {
-		if p.Lost.Load() == 0 {
-			return errors.New("not yet")
-		}
-		return nil
-	})
-	go func() { closed <- store.Close() }()
-	redistest.WaitFor(t, "Close to end", func() error {
-		select {
-		case err := <-closed:
-			if err != nil {
-				t.Error(err)
-			}
-			return nil
-		default:
-			return errors.New("it has not")
-		}
-	})
-	if d := <-decided; d.Allowed || !errors.Is(d.Err, core.ErrStore) {
-		t.Errorf("got %+v, want a refusal", d)
 	}
 }

@@ -11,7 +11,6 @@ import (
 	"net"
 	"os"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -443,37 +442,5 @@ func TestCheckClosed(t *testing.T) {
 	t.Cleanup(func() { rdb.Close() })
 	if err := redisstore.New(rdb).Check(ctx); !mentions(err, addr, "closes the connection", "HELLO", "TLS") {
 		t.Errorf("%v", err)
-	}
-}
-
-// TestConnAtTheSameTime: a program may use its client, in any way, while the
-// first decisions are made, and Check. The race detector judges.
-func TestConnAtTheSameTime(t *testing.T) {
-	t.Parallel()
-	noLeaks(t)
-	server := redistest.Start(t)
-	for range 8 {
-		rdb := server.Client(t)
-		store := redisstore.New(rdb)
-		l := limiter(t, core.Config{Store: store, Limits: []core.Limit{core.PerHour(1000)}, Timeout: patient})
-		var group sync.WaitGroup
-		group.Go(func() {
-			if err := store.Check(ctx); err != nil {
-				t.Error(err)
-			}
-		})
-		group.Go(func() {
-			conn := rdb.Conn()
-			defer conn.Close()
-			if err := conn.Ping(ctx).Err(); err != nil {
-				t.Error(err)
-			}
-		})
-		group.Go(func() {
-			if d := l.Allow(ctx, "k"); d.Err != nil {
-				t.Error(d.Err)
-			}
-		})
-		group.Wait()
 	}
 }
