@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/sashlimit/sash/core"
-	"github.com/sashlimit/sash/headers"
 )
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -226,19 +225,6 @@ func TestPauseOfStatus(t *testing.T) {
 		slices.Sort(by)
 		if want := slices.Sorted(slices.Values(c.by)); !slices.Equal(by, want) {
 			t.Errorf("%q: a pause by %v, want %v", c.fields, by, want)
-		}
-	}
-}
-
-// TestPauseOfFormats: what the formats of this module write about a refusal is understood.
-func TestPauseOfFormats(t *testing.T) {
-	limit := core.PerMinute(10)
-	d := core.Decision{Limit: limit, ResetAfter: 40 * time.Second, RetryAfter: 40 * time.Second, At: noon}
-	for _, f := range []headers.Format{headers.XRateLimit, headers.XRateLimit.UnixReset(), headers.IETF} {
-		h := http.Header{}
-		f.Write(h, []core.Limit{limit}, d)
-		if wait := pause(http.StatusTooManyRequests, h, noon); wait != 40*time.Second {
-			t.Errorf("%v: %v", h, wait)
 		}
 	}
 }
