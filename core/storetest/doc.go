@@ -14,7 +14,7 @@
 //
 // # Writing a store
 //
-// Start from the right, slow store in example_test.go, whose arithmetic is that of core/internal/model. [core.Store] and
+// Start from the right, slow store in example_test.go, which counts by core/internal/model. [core.Store] and
 // [core.Ledger] are the contract. These parts are hard:
 //
 //   - Bind is called while a program starts: it must not talk to a server.
