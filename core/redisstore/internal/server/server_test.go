@@ -222,54 +222,35 @@ func TestEncode(t *testing.T) {
 	}
 }
 
-// FuzzReply: whatever server writes a reply to a batch, each caller gets its part, and all that come after a part which
-// cannot be read get that error.
-func FuzzReply(f *testing.F) {
-	for _, reply := range []string{
-		"", "1790000000 5", admitted, "1790000000 5A-A-R-A-", "1790000000 593790A-R-A\xff",
-		"1790000000 5Fkey\nEERR no\nA-A-", "1790000000 5EERR no\n", "999999999999999999 999999999999999999A-",
-	} {
-		f.Add(reply, int64(1), uint8(2))
-		f.Add(reply, int64(1), uint8(4))
-	}
-	var rules []*script.Rule
-	for _, a := range core.Algorithms() {
-		rule := script.New("", core.Binding{Limits: []core.Limit{core.PerMinute(1).Using(a)}}, script.Script{})
-		rules = append(rules, &rule)
-	}
-	f.Fuzz(func(t *testing.T, reply string, cost int64, size uint8) {
-		for _, rule := range rules {
-			cmd := newCommand(t.Context(), nil, nil)
-			cmd.SetVal(reply)
-			for range 1 + size%8 {
-				ask := core.Ask{Cost: max(cost, 0)}
-				cmd.calls = append(cmd.calls, &call{Request: Request{Ask: ask, Rule: rule}})
-			}
-			now, rest, err := script.ReadTime(reply)
-			n := 0
-			cmd.read(nil, func(c *call, d core.Decision, own error) {
-				n++
-				var want core.Decision
-				wantErr := err
-				if err == nil {
-					want, rest, wantErr = rule.Read(rest, now, &c.Request.Ask, nil)
-					if errors.Is(wantErr, script.ErrReply) {
-						err = wantErr
-					}
-				}
-				tooLong := n == len(cmd.calls) && wantErr == nil && rest != ""
-				if d != want || !tooLong && fmt.Sprint(own) != fmt.Sprint(wantErr) || tooLong && own == nil {
-					t.Fatalf("call %d of %.200q: %+v, %v; want %+v, %v", n, reply, d, own, want, wantErr)
-				}
-			})
-			if n != len(cmd.calls) {
-				t.Fatalf("%d calls of %d", n, len(cmd.calls))
-			}
-		}
-	})
-}
-
 // slowReply is a reply that takes a while.
 type slowReply time.Duration
 
 var _ redis.UniversalClient = (*scripted)(nil)
+
+// TestRead: each caller of a batch gets its part of the reply. All that come after a part which cannot be read get that
+// error, and so does the last one where the reply goes on. FuzzReply of package script reads any part.
+func TestRead(t *testing.T) {
+	for reply, want := range map[string][3]error{
+		"1790000000 5A-A-A-":                  {},
+		"1790000000 5A-Fkey\nA-":              {1: script.ErrCorrupt},
+		"1790000000 5A-\xff":                  {1: script.ErrReply, 2: script.ErrReply},
+		"1790000000 5A-A-A-A-":                {2: script.ErrReply},
+		"999999999999999999 9999999999A-A-A-": {script.ErrReply, script.ErrReply, script.ErrReply},
+	} {
+		cmd := newCommand(t.Context(), nil, nil)
+		cmd.SetVal(reply)
+		for range want {
+			cmd.calls = append(cmd.calls, &call{Request: *newRequest()})
+		}
+		n, before := 0, error(nil)
+		cmd.read(nil, func(c *call, d core.Decision, err error) {
+			if n > 0 && want[n] == script.ErrReply && want[n-1] == want[n] && err != before {
+				t.Errorf("%q, call %d: %v, want %v as it is", reply, n, err, before)
+			}
+			if c != cmd.calls[n] || !errors.Is(err, want[n]) || err == nil && !d.Allowed || (err == nil) != (want[n] == nil) {
+				t.Errorf("%q, call %d: %+v, %v, want %v", reply, n, d, err, want[n])
+			}
+			n, before = n+1, err
+		})
+	}
+}
