@@ -7,14 +7,14 @@ import (
 	"github.com/sashlimit/sash/core/internal/window"
 )
 
-// A bucket is a string of four numbers, of 7, 5, 6 and 6 bytes: the whole microseconds that are owed; the rest, in
-// parts of a microsecond of which it has 2^40; the free time, see [window.Bucket]; and the stamp at which that was so.
+// A bucket is a string of four numbers of a [window.Bucket], of 7, 5, 6 and 6 bytes: Owed, Fraction, Elapsed, and At as
+// a stamp.
 // Under a limit of 7 per minute, a request of cost 3 at 1790000000 and one of cost 1 a second later leave
 //
 //	00000001fbe652 4924924924 0000000f4240 5bfeda352240
 //
-// What is owed beyond 2^52 us, 142 years, is not counted. A stamp is known for 2^47 us, 4.4 years. One that nobody has
-// touched for longer is read as no older than it is, so that more is owed and never less.
+// A debt is cut at 2^52 us, 142 years. A stamp is read right for 2^47 us, 4.4 years. An older one is read as a later
+// time, so the debt is read too high, never too low.
 //
 // The facts of a reply are this value. Of one more request of cost 1 at 1790000002 the reply is, TIME being text:
 //
@@ -33,8 +33,8 @@ func readBucket(s string, _ window.Limit, now int64) (f facts, rest string, ok b
 	if len(s) < bucketBytes {
 		return f, "", false
 	}
-	owed, part := int64(s[0])<<48|uint48(s[1:]), int64(s[7])<<32|uint48(s[6:])&(1<<32-1)
-	return facts{nearest(s[18:], now), [3]int64{owed, part, uint48(s[12:])}}, s[bucketBytes:], true
+	owed, fraction := int64(s[0])<<48|uint48(s[1:]), int64(s[7])<<32|uint48(s[6:])&(1<<32-1)
+	return facts{nearest(s[18:], now), [3]int64{owed, fraction, uint48(s[12:])}}, s[bucketBytes:], true
 }
 
 func decideBucket(f facts, l window.Limit, now, stamp, cost int64) window.Verdict {

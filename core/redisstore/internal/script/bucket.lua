@@ -1,10 +1,9 @@
 -- The parts of decide.lua and return.lua for a bucket; bucket.go describes its value.
 
--- A function that returns the quotient and the remainder of a * b / c, for numbers of which only the product is above
--- 2^53: b is below 2^42, and c is 2^45 at most. It divides as on paper, a digit of 7 bits of b at a time, so that every
--- number stays below 255 * 2^45.
-{{define "bucket share" -}}
-local function share(a, b, c)
+-- A function that returns the quotient and the remainder of a * b / c, where the product may be above 2^53. b is below
+-- 2^42, and c is 2^45 at most. It is a long division by digits of b with 7 bits, so every number stays below 255 * 2^45.
+{{define "bucket mulDiv" -}}
+local function mulDiv(a, b, c)
   local laps, whole, rest, scale = math.floor(a / c), 0, 0, 34359738368
   a = a - laps * c
   local all = laps * b
@@ -19,24 +18,24 @@ local function share(a, b, c)
 end
 {{- end}}
 
--- Functions that return a part in so many parts of a microsecond, rounded up, which may be one; and how many units are
--- used.
+-- numerator returns the least k for which k / n is at least the fraction, in 2^-40; it may be n. used returns the number
+-- of units that are owed, in whole or in part.
 {{define "bucket used" -}}
-{{template "bucket share" .}}
-local function nths(part, n)
-  local whole, rest = share(part, n, 1099511627776)
+{{template "bucket mulDiv" .}}
+local function numerator(fraction, n)
+  local whole, rest = mulDiv(fraction, n, 1099511627776)
   return rest > 0 and whole + 1 or whole
 end
 
-local function used(owed, part, limit, window)
+local function used(owed, fraction, limit, window)
   if owed / window * limit >= 1099511627776 then return 1099511627776 end
-  local units, rest = share(owed, limit, window)
-  return math.min(units + math.ceil((rest + nths(part, limit)) / window), 1099511627776)
+  local units, rest = mulDiv(owed, limit, window)
+  return math.min(units + math.ceil((rest + numerator(fraction, limit)) / window), 1099511627776)
 end
 {{- end}}
 
 {{define "bucket find" -}}
-local at{{.N}}, owed{{.N}}, part{{.N}}, free{{.N}}, value{{.N}} = -1, 0, 0, 0, try('GET', {{.Key}})
+local at{{.N}}, owed{{.N}}, fraction{{.N}}, elapsed{{.N}}, value{{.N}} = -1, 0, 0, 0, try('GET', {{.Key}})
 if not value{{.N}} then
   value{{.N}} = '-'
 elseif #value{{.N}} ~= 24 then
@@ -44,22 +43,22 @@ elseif #value{{.N}} ~= 24 then
 else
   local g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, v, w, x, a, b, c, d, e, f = byte(value{{.N}}, 1, 24)
   owed{{.N}} = (((((g * 256 + h) * 256 + i) * 256 + j) * 256 + k) * 256 + l) * 256 + m
-  part{{.N}} = (((n * 256 + o) * 256 + p) * 256 + q) * 256 + r
-  free{{.N}} = ((((s * 256 + t) * 256 + u) * 256 + v) * 256 + w) * 256 + x
+  fraction{{.N}} = (((n * 256 + o) * 256 + p) * 256 + q) * 256 + r
+  elapsed{{.N}} = ((((s * 256 + t) * 256 + u) * 256 + v) * 256 + w) * 256 + x
   local {{template "age" "age"}}
   at{{.N}} = now - age
-  if owed{{.N}} + part{{.N}} == 0 or owed{{.N}} > 4503599627370496 then
+  if owed{{.N}} + fraction{{.N}} == 0 or owed{{.N}} > 4503599627370496 then
     broken = {{.Key}}
   elseif at{{.N}} > stamp then
     if at{{.N}} - now > {{.AllowedLead}} then
       {{template "six" .}}
       {{template "bucket used" .}}
       local rest
-      owed{{.N}} = used(owed{{.N}}, part{{.N}}, limit{{.N}}, window{{.N}})
-      owed{{.N}}, rest = share(window{{.N}}, owed{{.N}}, limit{{.N}})
-      part{{.N}}, free{{.N}}, at{{.N}} = share(rest, 1099511627776, limit{{.N}}), 0, now
-      if owed{{.N}} >= 4503599627370496 then owed{{.N}}, part{{.N}} = 4503599627370496, 0 end
-      value{{.N}} = string.sub(six(part{{.N}}), 2) .. six(0) .. six(now % 281474976710656)
+      owed{{.N}} = used(owed{{.N}}, fraction{{.N}}, limit{{.N}}, window{{.N}})
+      owed{{.N}}, rest = mulDiv(window{{.N}}, owed{{.N}}, limit{{.N}})
+      fraction{{.N}}, elapsed{{.N}}, at{{.N}} = mulDiv(rest, 1099511627776, limit{{.N}}), 0, now
+      if owed{{.N}} >= 4503599627370496 then owed{{.N}}, fraction{{.N}} = 4503599627370496, 0 end
+      value{{.N}} = string.sub(six(fraction{{.N}}), 2) .. six(0) .. six(now % 281474976710656)
       value{{.N}} = char(math.floor(owed{{.N}} / 281474976710656)) .. six(owed{{.N}} % 281474976710656) .. value{{.N}}
       if charge then
         call('DEL', {{.Key}})
@@ -76,65 +75,61 @@ end
 {{define "bucket judge" -}}
 if stamp > at{{.N}} then
   local passed = stamp - at{{.N}}
-  owed{{.N}}, free{{.N}} = owed{{.N}} - passed, math.min(free{{.N}} + passed, 281474976710655)
-  if owed{{.N}} < 0 or owed{{.N}} + part{{.N}} == 0 then owed{{.N}}, part{{.N}}, free{{.N}} = 0, 0, 0 end
+  owed{{.N}}, elapsed{{.N}} = owed{{.N}} - passed, math.min(elapsed{{.N}} + passed, 281474976710655)
+  if owed{{.N}} < 0 or owed{{.N}} + fraction{{.N}} == 0 then owed{{.N}}, fraction{{.N}}, elapsed{{.N}} = 0, 0, 0 end
 end
 if cost > 0 then
   local whole, rest = 4503599627370496, 0
-  if cost <= whole / window{{.N}} then -- mostly the product is exact
+  if cost <= whole / window{{.N}} then -- mostly, and the product is exact
     rest = cost * window{{.N}}
     whole = math.floor(rest / limit{{.N}})
     rest = rest - whole * limit{{.N}}
   elseif window{{.N}} / limit{{.N}} * cost < 9007199254740992 then
-    {{template "bucket share" .}}
-    whole, rest = share(window{{.N}}, cost, limit{{.N}})
+    {{template "bucket mulDiv" .}}
+    whole, rest = mulDiv(window{{.N}}, cost, limit{{.N}})
   end
-  if part{{.N}} + rest > 0 then
-    local few = limit{{.N}} <= 4294967296 -- then two steps of 20 bits are exact
-    if few then
-      local high = math.floor(part{{.N}} / 1048576)
-      local low = (part{{.N}} - high * 1048576) * limit{{.N}}
+  if fraction{{.N}} + rest > 0 then
+    local exact = limit{{.N}} <= 4294967296 -- two steps of 20 bits are exact then
+    if exact then
+      local high = math.floor(fraction{{.N}} / 1048576)
+      local low = (fraction{{.N}} - high * 1048576) * limit{{.N}}
       rest = rest + math.ceil((high * limit{{.N}} + math.ceil(low / 1048576)) / 1048576)
     else
       {{template "bucket used" .}}
-      rest = rest + nths(part{{.N}}, limit{{.N}})
+      rest = rest + numerator(fraction{{.N}}, limit{{.N}})
     end
     if rest >= limit{{.N}} then whole, rest = whole + 1, rest - limit{{.N}} end
-    if few then
+    if exact then
       local high = math.floor(rest * 1048576 / limit{{.N}})
       rest = rest * 1048576 - high * limit{{.N}}
-      part{{.N}} = high * 1048576 + math.floor(rest * 1048576 / limit{{.N}})
+      fraction{{.N}} = high * 1048576 + math.floor(rest * 1048576 / limit{{.N}})
     else
-      {{template "bucket share" .}}
-      part{{.N}} = share(rest, 1099511627776, limit{{.N}})
+      {{template "bucket mulDiv" .}}
+      fraction{{.N}} = mulDiv(rest, 1099511627776, limit{{.N}})
     end
   end
   owed{{.N}} = owed{{.N}} + whole
-  if owed{{.N}} >= 4503599627370496 then owed{{.N}}, part{{.N}} = 4503599627370496, 0 end
-  if owed{{.N}} + (part{{.N}} > 0 and 1 or 0) > window{{.N}} then admitted = always end
+  if owed{{.N}} >= 4503599627370496 then owed{{.N}}, fraction{{.N}} = 4503599627370496, 0 end
+  if owed{{.N}} + (fraction{{.N}} > 0 and 1 or 0) > window{{.N}} then admitted = always end
 end
 {{end}}
 
 {{define "bucket count" -}}
 if not failed then
   local a, b, c, d, e, f
-  local low = stamp % 281474976710656
-  {{template "bytes" "low"}}
-  local set = char(a, b, c, d, e, f)
-  low = free{{.N}}
-  {{template "bytes" "low"}}
-  set = char(a, b, c, d, e, f) .. set
-  if part{{.N}} > 0 then
-    low = part{{.N}}
-    {{template "bytes" "low"}}
-    set = char(b, c, d, e, f) .. set
-  else
-    set = '\0\0\0\0\0' .. set
-  end
-  low = owed{{.N}} % 281474976710656
+  local low = owed{{.N}} % 281474976710656
   local top = (owed{{.N}} - low) / 281474976710656
   {{template "bytes" "low"}}
-  set = char(top, a, b, c, d, e, f) .. set
+  local owed = char(top, a, b, c, d, e, f)
+  low = fraction{{.N}}
+  {{template "bytes" "low"}}
+  local fraction = char(b, c, d, e, f)
+  low = elapsed{{.N}}
+  {{template "bytes" "low"}}
+  local elapsed = char(a, b, c, d, e, f)
+  low = stamp % 281474976710656
+  {{template "bytes" "low"}}
+  local set = owed .. fraction .. elapsed .. char(a, b, c, d, e, f)
   set = try('SET', {{.Key}}, set, 'PX', string.format('%.0f', (owed{{.N}} + stamp - now) / 1000 + 1000))
   if set.err then
     {{template "failed" "set"}}
@@ -147,51 +142,51 @@ end
 
 {{define "bucket return"}}
 {{template "bucket used" .}}
--- Takes units back from a bucket, and returns how many count no more.
+-- Takes units back from a bucket, and returns the number of units that no longer count.
 local function bucket(key, window, limit)
   local value = try('GET', key)
   if not value then return units end
   if type(value) ~= 'string' or #value ~= 24 then return 0 end
-  local owed, part, free = number(value, 1, 7), number(value, 8, 12), number(value, 13, 18)
+  local owed, fraction, elapsed = number(value, 1, 7), number(value, 8, 12), number(value, 13, 18)
   local last = stamp(value, 19)
-  if owed + part == 0 then return 0 end
+  if owed + fraction == 0 then return 0 end
   local age, passed = math.max(now - last, 0), last - at
-  if owed < age or owed == age and part == 0 then return units end
+  if owed < age or owed == age and fraction == 0 then return units end
   if passed < 0 then return 0 end
 
-  -- Returns what n units cost.
-  local function price(n)
+  -- Returns the debt of n units: microseconds, and the rest in parts of the limit.
+  local function debt(n)
     if window / limit * n >= 4503599627370496 then return 4503599627370496, 0 end
-    return share(window, n, limit)
+    return mulDiv(window, n, limit)
   end
 
-  local whole, own = price(left)
-  local returned = math.min(units, used(owed + passed, part, limit, window))
-  if whole > 2251799813685248 then -- it may have been cut
+  local whole, own = debt(left)
+  local returned = math.min(units, used(owed + passed, fraction, limit, window))
+  if whole > 2251799813685248 then -- the debt may have been cut
     owed, returned = math.min(owed, window), units
   elseif owed > 2251799813685248 then
     return 0
   elseif whole < passed or whole == passed and own == 0 then -- time has paid for it
     return returned
   else
-    local paid, rest = price(left - units)
-    local most = math.min(passed, free)
+    local paid, rest = debt(left - units)
+    local most = math.min(passed, elapsed)
     if paid < most then
-      free = free - most + paid + (rest > 0 and 1 or 0)
+      elapsed = elapsed - most + paid + (rest > 0 and 1 or 0)
       paid, rest = most, 0
     end
-    owed, rest = owed - whole + paid, nths(part, limit) - own + rest
+    owed, rest = owed - whole + paid, numerator(fraction, limit) - own + rest
     local more = math.floor(rest / limit)
     owed, rest = owed + more, rest - more * limit
     if owed < 0 or owed + rest == 0 then
       call('DEL', key)
       return returned
     end
-    part = share(rest, 1099511627776, limit)
+    fraction = mulDiv(rest, 1099511627776, limit)
   end
   local ttl = string.format('%.0f', math.max(owed + last - now, 0) / 1000 + 1000)
   call('PEXPIRE', key, ttl) -- so that a full server takes the next command
-  call('SET', key, bytes(owed, 7) .. bytes(part, 5) .. bytes(free, 6) .. string.sub(value, 19), 'PX', ttl)
+  call('SET', key, bytes(owed, 7) .. bytes(fraction, 5) .. bytes(elapsed, 6) .. string.sub(value, 19), 'PX', ttl)
   return returned
 end
 {{end}}

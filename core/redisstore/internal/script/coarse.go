@@ -18,7 +18,7 @@ import (
 // The facts of a reply are
 //
 //	C stamp units o l  the end of the newest slot; the units that count, 6 bytes; and how many slots before the newest
-//	                   are the oldest one with units and the leaver, a byte each; see log.go
+//	                   are the oldest one with units and the expiring entry, a byte each; see log.go
 
 const coarseFacts = 15
 
@@ -35,8 +35,8 @@ func readCoarse(s string, l window.Limit, now int64) (f facts, rest string, ok b
 		return f, "", false
 	}
 	end, slot := nearest(s[1:], now), l.Slot()
-	oldest, leaver := end-int64(s[13])*slot, end-int64(s[14])*slot
-	return facts{end - slot + 1, [3]int64{uint48(s[7:]), oldest, leaver}}, s[coarseFacts:], true
+	oldest, expiring := end-int64(s[13])*slot, end-int64(s[14])*slot
+	return facts{end - slot + 1, [3]int64{uint48(s[7:]), oldest, expiring}}, s[coarseFacts:], true
 }
 
 func decideCoarse(f facts, l window.Limit, now, stamp, cost int64) window.Verdict {

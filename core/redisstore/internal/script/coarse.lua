@@ -25,10 +25,10 @@ elseif value{{.N}} then
     local base = total{{.N}}(first{{.N}})
     local units = (total{{.N}}(n) - base) % most
     if units >= 140737488355328 then broken = {{.Key}} end -- more than 120 slots hold
-    local begun = last{{.N}} - slot + 1
-    if begun > stamp and begun - now <= {{.AllowedLead}} then
-      stamp = begun
-    elseif begun > stamp then
+    local slotStart = last{{.N}} - slot + 1
+    if slotStart > stamp and slotStart - now <= {{.AllowedLead}} then
+      stamp = slotStart
+    elseif slotStart > stamp then
       {{template "six" .}}
       last{{.N}}, first{{.N}}, width{{.N}}, base, n = now - now % slot + slot - 1, 0, 6, 0, 1
       value{{.N}} = '\6' .. six(last{{.N}} % 281474976710656) .. six(0) .. six(units)
@@ -41,7 +41,7 @@ elseif value{{.N}} then
     if units > 0 then
       units{{.N}} = units
       local oldest = first{{.N}} + 1
-      local leaver, own = oldest, (total{{.N}}(oldest) - base) % most
+      local expiring, own = oldest, (total{{.N}}(oldest) - base) % most
       local excess = cost > 0 and units + cost - limit{{.N}} or 0
       if excess > own or own == 0 then
         -- Returns the number of the slot that holds the k-th oldest unit.
@@ -54,10 +54,10 @@ elseif value{{.N}} then
           return low
         end
         if own == 0 then oldest = search(oldest, 1) end
-        leaver = excess > 0 and excess <= units and search(oldest, excess) or oldest
+        expiring = excess > 0 and excess <= units and search(oldest, excess) or oldest
       end
       {{template "bytes" "units"}}
-      facts{{.N}} = 'C' .. string.sub(value{{.N}}, 2, 7) .. char(a, b, c, d, e, f, n - oldest, n - leaver)
+      facts{{.N}} = 'C' .. string.sub(value{{.N}}, 2, 7) .. char(a, b, c, d, e, f, n - oldest, n - expiring)
     end
   end
 end
@@ -102,7 +102,7 @@ end
 {{define "coarse reply"}}.. facts{{.N}}{{end}}
 
 {{define "coarse return"}}
--- Takes units back from the slot of a coarse log, and returns how many count no more.
+-- Takes units back from the slot of a coarse log, and returns the number of units that no longer count.
 local function coarse(key, window)
   local value = try('GET', key)
   if not value then return units end

@@ -49,9 +49,9 @@ end
 
 {{define "counter count" -}}
 if not failed then
-  local begun, set = stamp - elapsed{{.N}}, nil
+  local windowStart, set = stamp - elapsed{{.N}}, nil
   local last = current{{.N}} % 256 + cost -- mostly no other byte changes
-  if begun == start{{.N}} and last < 256 then
+  if windowStart == start{{.N}} and last < 256 then
     set = try('SETRANGE', {{.Key}}, '11', char(last))
   end
   if set ~= 18 and type(set) ~= 'table' then -- also where a clock that stepped back has let the key expire meanwhile
@@ -60,7 +60,7 @@ if not failed then
     local own = six(math.min(current{{.N}} + cost, 1099511628031))
     -- Needed until the window after this one is over.
     local ttl = string.format('%.0f', (2 * window{{.N}} - elapsed{{.N}} + stamp - now) / 1000 + 1000)
-    set = try('SET', {{.Key}}, six(previous{{.N}}) .. own .. six(begun % 281474976710656), 'PX', ttl)
+    set = try('SET', {{.Key}}, six(previous{{.N}}) .. own .. six(windowStart % 281474976710656), 'PX', ttl)
   end
   if set ~= 18 and type(set) == 'table' and set.err then
     {{template "failed" "set"}}
@@ -72,20 +72,20 @@ end
 {{define "counter reply"}}.. value{{.N}}{{end}}
 
 {{define "counter return"}}
--- Takes units back from a counter, and returns how many count no more.
+-- Takes units back from a counter, and returns the number of units that no longer count.
 local function counter(key, window)
   local value = try('GET', key)
   if not value then return units end
   if type(value) ~= 'string' or #value ~= 18 then return 0 end
   local own = at - at % window -- when the fixed window of the request began
-  local begun = stamp(value, 13)
-  local spent = number(value, 7, 12) == 0 and (now - begun >= window or number(value, 1, 6) == 0)
-  if spent or own + 2 * window <= math.max(now, begun) or begun + 2 * window <= now then return units end
-  if begun ~= own and begun ~= own + window then return 0 end
-  local first = begun == own and 6 or 0
+  local windowStart = stamp(value, 13)
+  local spent = number(value, 7, 12) == 0 and (now - windowStart >= window or number(value, 1, 6) == 0)
+  if spent or own + 2 * window <= math.max(now, windowStart) or windowStart + 2 * window <= now then return units end
+  if windowStart ~= own and windowStart ~= own + window then return 0 end
+  local first = windowStart == own and 6 or 0
   local count = number(value, first + 1, first + 6)
   local returned = math.min(count, units)
-  local ttl = string.format('%.0f', (2 * window - now + begun) / 1000 + 1000)
+  local ttl = string.format('%.0f', (2 * window - now + windowStart) / 1000 + 1000)
   call('PEXPIRE', key, ttl) -- so that a full server takes the next command
   call('SET', key, string.sub(value, 1, first) .. bytes(count - returned, 6) .. string.sub(value, first + 7), 'PX', ttl)
   return returned

@@ -5,11 +5,11 @@ import (
 	"github.com/sashlimit/sash/core/internal/window"
 )
 
-// All that is known here of an algorithm stands in its file of Go, such as log.go, and in the one of Lua, such as
-// log.lua, which writes what the first describes. TestFormats holds both to the examples.
+// An algorithm has one file of Go, such as log.go, which describes its values, and one of Lua, such as log.lua, which
+// writes them. No other code here knows an algorithm.
 //
-// Numbers are big-endian. A stamp is a time in microseconds modulo 2^48; of the times that it may be, it is the one
-// nearest to TIME.
+// Numbers are big-endian. A stamp is a time in microseconds modulo 2^48: the time nearest to TIME with this
+// remainder.
 //
 // The part of the reply for a request (see decide.lua) is
 //
@@ -17,10 +17,9 @@ import (
 //	E, an error of Redis, and a line feed
 //	A or R (admitted by all limits, or refused), and for each limit the facts by which it was judged, before counting
 //
-// The facts are - where nothing counts.
+// The facts are - if nothing counts.
 
-// algorithm is an algorithm, and how it counts in Redis: each has a file of Go and one of Lua, and is known by nothing
-// else.
+// algorithm is how an algorithm counts in Redis. Its own files alone know it.
 type algorithm struct {
 	letter string  // in keys
 	steps  string  // with which the names of its parts begin in Lua, and its name for return.lua
@@ -30,14 +29,14 @@ type algorithm struct {
 	// facts could be read.
 	read func(s string, l window.Limit, now int64) (f facts, rest string, ok bool)
 
-	// decide returns what the limit says to a request at now, which is counted at stamp if it is admitted.
+	// decide returns the verdict on a request at now, which is counted at stamp if it is admitted.
 	decide func(f facts, l window.Limit, now, stamp, cost int64) window.Verdict
 }
 
-// algorithms has how each algorithm counts in Redis. Each file adds its own.
+// algorithms is the table of algorithms. Each file registers its own.
 var algorithms [16]*algorithm
 
-// algorithmOf returns the room of an algorithm. It panics if the algorithm is unknown.
+// algorithmOf returns an entry of the table. It panics if the algorithm is unknown.
 func algorithmOf(a core.Algorithm) *algorithm {
 	if int(a) < len(algorithms) && algorithms[a] != nil {
 		return algorithms[a]
@@ -45,18 +44,18 @@ func algorithmOf(a core.Algorithm) *algorithm {
 	panic("sash: unknown algorithm: " + a.String())
 }
 
-// facts are what a limit is judged by.
+// facts are the numbers from Redis on which a limit decides.
 type facts struct {
 	newest int64    // the newest stamp: no later request is counted before that; 0 where nothing counts
 	own    [3]int64 // what else the room has read, in an order of its own
 }
 
-// limitOf returns a limit as the arithmetic has it.
+// limitOf returns a limit as package window has it.
 func limitOf(l core.Limit) window.Limit {
 	return window.Limit{N: l.Requests, W: l.Window.Microseconds(), Algorithm: l.Algorithm}
 }
 
-// readFacts reads the facts of a limit with which s begins, as a room does.
+// readFacts reads the facts of a limit at the start of s, as algorithm.read does.
 func readFacts(s string, l core.Limit, now int64) (f facts, rest string, ok bool) {
 	switch {
 	case s == "":

@@ -291,7 +291,7 @@ func (w *walk) checkTTLs(c *walker) {
 
 // TestScriptAgainstModel runs random histories through the scripts and the model, and compares every answer: requests
 // that are decided together, leases, charges, peeks, and units that are given back, by limits that are raised and
-// lowered, on a clock that jumps and steps back. A request that is refused, free or a peek must leave Redis as it was,
+// lowered, on a clock that jumps and steps back. A request that is refused, free or a peek must expire Redis as it was,
 // but for what is too far ahead of the clock; every key must have a TTL that outlives its state by little.
 func TestScriptAgainstModel(t *testing.T) {
 	servers(t, func(t *testing.T, rdb *redis.Client) {

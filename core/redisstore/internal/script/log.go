@@ -23,11 +23,11 @@ import (
 //
 // The facts of a reply are
 //
-//	S entry entry        the newest entry and the oldest that counts, 9 bytes each; the oldest is the leaver too
-//	M entry entry entry  the newest, the oldest that counts and the leaver, each after S if it has 9 bytes or L if it
-//	                     has 12; or - for the leaver, if it is the oldest or if no entry must leave
+//	S entry entry        the newest entry and the oldest that counts, 9 bytes each; the oldest is the expiring one too
+//	M entry entry entry  the newest, the oldest that counts and the expiring one, each after S if it has 9 bytes or L if
+//	                     12; or - for the expiring entry, if it is the oldest or if no entry must expire
 //
-// where the leaver is the entry whose leaving makes room for the request. Of one more request of cost 1 in the log
+// The expiring entry must expire before the request fits. Of one more request of cost 1 in the log
 // above at 1790000060.600005 the reply is, TIME being text:
 //
 //	31373930303030303630 20 363030303035 41 4d 53 5bfeddc10825 10012e 4c 5bfeda352245 00012d 00012c 2d
@@ -46,7 +46,7 @@ func init() {
 }
 
 func readLog(s string, _ window.Limit, now int64) (f facts, rest string, ok bool) {
-	var first, last, leaver entry
+	var first, last, expiring entry
 	switch s[0] {
 	case 'S':
 		if len(s) < 1+2*shortEntry {
@@ -56,7 +56,7 @@ func readLog(s string, _ window.Limit, now int64) (f facts, rest string, ok bool
 		first, s = readEntry(s[1+shortEntry:], shortEntry, now), s[1+2*shortEntry:]
 	case 'M':
 		s = s[1:]
-		for _, e := range []*entry{&last, &first, &leaver} {
+		for _, e := range []*entry{&last, &first, &expiring} {
 			if *e, s, ok = markedEntry(s, now); !ok {
 				return f, "", false
 			}
@@ -67,11 +67,11 @@ func readLog(s string, _ window.Limit, now int64) (f facts, rest string, ok bool
 	default:
 		return f, "", false
 	}
-	if leaver.size == 0 {
-		leaver = first
+	if expiring.size == 0 {
+		expiring = first
 	}
 	units := (last.total - first.total + first.cost) & (totalModulus - 1)
-	return facts{last.stamp, [3]int64{units, first.stamp, leaver.stamp}}, s, true
+	return facts{last.stamp, [3]int64{units, first.stamp, expiring.stamp}}, s, true
 }
 
 func decideLog(f facts, l window.Limit, now, stamp, cost int64) window.Verdict {

@@ -58,16 +58,16 @@ do
         before = (t * 256 + u) * 256 + v - own
         i = i + 1
       until age < window{{.N}} or i == first{{.N}} + 2
-      local leaver = '-'
+      local expiring = '-'
       first{{.N}}, units = i - 1, (total{{.N}} - before) % 1048576
       if far or age >= window{{.N}} or units + cost > limit{{.N}} + own and cost > 0 and cost <= limit{{.N}}
         or always and units + cost > 1000000 then
         {{template "log search" .}}
       end
       if age < textAge or units == 0 then broken = {{.Key}} end -- no log has that
-      if leaver ~= '-' or #value{{.N}} ~= 9 or #oldest{{.N}} ~= 9 then
+      if expiring ~= '-' or #value{{.N}} ~= 9 or #oldest{{.N}} ~= 9 then
         value{{.N}} = (#value{{.N}} == 9 and 'S' or 'L') .. value{{.N}}
-        oldest{{.N}} = (#oldest{{.N}} == 9 and 'S' or 'L') .. oldest{{.N}} .. leaver
+        oldest{{.N}} = (#oldest{{.N}} == 9 and 'S' or 'L') .. oldest{{.N}} .. expiring
       end
     end
   end
@@ -75,7 +75,7 @@ do
 end
 {{end}}
 
--- The rest of "log find" where two entries at least have expired, where more than the oldest must leave, where the
+-- The rest of "log find" where two entries at least have expired, where more than the oldest must expire, where the
 -- newest is too far ahead, or where a charge finds no room.
 {{define "log search" -}}
 local last = call('LLEN', {{.Key}}) - 1
@@ -138,7 +138,7 @@ if excess > own and excess <= units and cost > 0 then
   if high > low and not holds(high - 1) then low = high end
   local left, _, _, entry = look(search(low, high, holds))
   if left > age or left < textAge then broken = {{.Key}} end
-  leaver = (#entry == 9 and 'S' or 'L') .. entry
+  expiring = (#entry == 9 and 'S' or 'L') .. entry
 end
 if always and units + cost > 1000000 then
   crowded = crowded or {}
@@ -222,7 +222,7 @@ end
 -- Returns the cost of an entry of a log.
 local function cost(entry) return #entry == 12 and number(entry, 10, 12) or 1 end
 
--- Takes units back from a log, and returns how many. Entries that are dropped are not looked at.
+-- Takes units back from a log, and returns their number. Entries that are dropped are not looked at.
 local function log(key, window)
   local newest = at > now - window and try('LINDEX', key, '-1')
   if not newest then return units end
