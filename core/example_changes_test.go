@@ -51,3 +51,16 @@ func ExampleDecideAll() {
 	// false per user
 	// 9
 }
+
+// What is known only afterwards is counted, also beyond the limit, until an operator forgives it.
+func ExampleLimiter_Charge() {
+	api := core.Must(core.New(core.Config{Store: memstore.New(), Limits: []core.Limit{core.PerHour(1000)}}))
+	ctx := context.Background()
+	api.Charge(ctx, "user:42", 1200) // the tokens of an answer
+	fmt.Println(api.Allow(ctx, "user:42").Allowed)
+	err := api.Reset(ctx, "user:42")
+	fmt.Println(err, api.Allow(ctx, "user:42").Allowed)
+	// Output:
+	// false
+	// <nil> true
+}

@@ -86,11 +86,3 @@ func TestUnmatched(t *testing.T) {
 		}
 	}
 }
-
-// TestLimitByIP: each address has the limits, and each call counts for itself. A request without an address is refused.
-func TestLimitByIP(t *testing.T) {
-	h := echo.New()
-	h.Use(sashecho.LimitByIP(core.PerMinute(1), core.PerHour(9)))
-	h.GET("/", hello)
-	fakeclock.CheckLimitByIP(t, h)
-}

@@ -12,10 +12,64 @@ import (
 	"github.com/sashlimit/sash/core/memstore"
 	"github.com/sashlimit/sash/echo"
 	"github.com/sashlimit/sash/keyfuncs"
+	"github.com/sashlimit/sash/nethttp"
 	"github.com/sashlimit/sash/nethttp/adapter"
 )
 
 func hello(c echo.Context) error { return c.String(http.StatusOK, "hello") }
+
+func show(h http.Handler, paths ...string) {
+	for _, path := range paths {
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+		fmt.Printf("%s %d %q\n", path, w.Code, w.Header().Get("X-RateLimit-Remaining"))
+	}
+}
+
+func ExampleLimitByIP() {
+	e := echo.New()
+	e.Use(sashecho.LimitByIP(core.PerHour(1)))
+	e.GET("/", hello)
+	show(e, "/", "/")
+	// Output:
+	// / 200 "0"
+	// / 429 "0"
+}
+
+func ExampleMiddleware() {
+	api := core.Must(core.New(core.Config{Name: "api", Store: memstore.New(), Limits: []core.Limit{core.PerHour(100)}}))
+	search := core.Must(api.Rule("search", core.PerHour(10))) // has a count of its own
+
+	e := echo.New()
+	e.Use(sashecho.Middleware(api, keyfuncs.RemoteIP, nethttp.SkipPaths("/health")))
+	e.GET("/items/:id", hello)
+	e.GET("/search", hello, sashecho.Middleware(search, keyfuncs.RemoteIP))
+	e.GET("/health", hello)
+	show(e, "/items/1", "/items/2", "/search", "/health")
+	// Output:
+	// /items/1 200 "99"
+	// /items/2 200 "98"
+	// /search 200 "9"
+	// /health 200 ""
+}
+
+func ExampleWithRefusal() {
+	api := core.Must(core.New(core.Config{Name: "api", Store: memstore.New(), Limits: []core.Limit{core.PerHour(1)}}))
+	refuse := sashecho.WithRefusal(func(c echo.Context, d core.Decision) error {
+		return c.String(nethttp.Status(d), "slow down")
+	})
+	e := echo.New()
+	e.Use(sashecho.Middleware(api, keyfuncs.RemoteIP, refuse))
+	e.GET("/", hello)
+	for range 2 {
+		w := httptest.NewRecorder()
+		e.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
+		fmt.Println(w.Code, w.Body)
+	}
+	// Output:
+	// 200 hello
+	// 429 slow down
+}
 
 // An earlier middleware names the client, and a function of its context says what is not limited.
 func ExampleMiddlewareBy() {
@@ -38,11 +92,7 @@ func ExampleMiddlewareBy() {
 	e.GET("/", hello)
 	e.GET("/static/*", hello)
 
-	for _, path := range []string{"/?as=alice", "/?as=alice", "/?as=bob", "/static/a.css", "/"} {
-		w := httptest.NewRecorder()
-		e.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
-		fmt.Printf("%s %d %q\n", path, w.Code, w.Header().Get("X-RateLimit-Remaining"))
-	}
+	show(e, "/?as=alice", "/?as=alice", "/?as=bob", "/static/a.css", "/")
 	// Output:
 	// /?as=alice 200 "1"
 	// /?as=alice 200 "0"

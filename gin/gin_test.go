@@ -132,10 +132,3 @@ func TestHandleContext(t *testing.T) {
 		}
 	}
 }
-
-// TestLimitByIP: each address has the limits, and each call counts for itself. A request without an address is refused.
-func TestLimitByIP(t *testing.T) {
-	h := gin.New()
-	h.GET("/", sashgin.LimitByIP(core.PerMinute(1), core.PerHour(9)), hello)
-	fakeclock.CheckLimitByIP(t, h)
-}

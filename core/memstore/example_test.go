@@ -2,8 +2,8 @@ package memstore_test
 
 import (
 	"context"
-	"expvar"
 	"fmt"
+	"time"
 
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/core/memstore"
@@ -31,18 +31,16 @@ func ExampleWithMaxBytes() {
 	// true <nil>
 }
 
-// The numbers of a store stand at /debug/vars, of a program that serves
-// http.DefaultServeMux.
-func ExampleStore_Stats() {
-	store := memstore.New()
-	expvar.Publish("sash", expvar.Func(func() any { return store.Stats() }))
-	limiter := core.Must(core.New(core.Config{
-		Store:  store,
-		Limits: []core.Limit{core.PerMinute(10), core.PerHour(100)},
-	}))
-	limiter.Allow(context.Background(), "user:42")
-	stats := store.Stats()
-	fmt.Println(stats.Slots, "slots,", stats.Evictions, "evictions")
+// A test moves the clock.
+func ExampleWithClock() {
+	now := time.Now()
+	store := memstore.New(memstore.WithClock(func() time.Time { return now }))
+	limiter := core.Must(core.New(core.Config{Store: store, Limits: []core.Limit{core.PerHour(1)}}))
+	ctx := context.Background()
+	fmt.Println(limiter.Allow(ctx, "user:42").Allowed, limiter.Allow(ctx, "user:42").Allowed)
+	now = now.Add(time.Hour)
+	fmt.Println(limiter.Allow(ctx, "user:42").Allowed)
 	// Output:
-	// 2 slots, 0 evictions
+	// true false
+	// true
 }
