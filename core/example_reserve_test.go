@@ -11,9 +11,7 @@ import (
 
 // Only failed logins count. Each counts from its beginning, so guesses at the same time do not get through.
 func ExampleLimiter_Reserve() {
-	login := core.Must(core.New(core.Config{
-		Name: "login", Store: memstore.New(), Limits: []core.Limit{core.Per(2, 15*time.Minute)},
-	}))
+	login := core.Must(core.New(core.Config{Store: memstore.New(), Limits: []core.Limit{core.Per(2, 15*time.Minute)}}))
 	ctx := context.Background()
 	for _, password := range []string{"right", "wrong", "wrong", "right"} {
 		r := login.Reserve(ctx, core.Request{Key: "user:ada", Cost: 1})

@@ -66,10 +66,7 @@ func ExampleParseLimit() {
 }
 
 func ExampleLimiter_Allow() {
-	limiter := core.Must(core.New(core.Config{
-		Store:  memstore.New(),
-		Limits: []core.Limit{core.PerHour(2)},
-	}))
+	limiter := core.Must(core.New(core.Config{Store: memstore.New(), Limits: []core.Limit{core.PerHour(2)}}))
 	ctx := context.Background()
 	for range 3 {
 		d := limiter.Allow(ctx, "user:42")
@@ -84,11 +81,7 @@ func ExampleLimiter_Allow() {
 }
 
 func ExampleLimiter_Rule() {
-	api := core.Must(core.New(core.Config{
-		Name:   "api",
-		Store:  memstore.New(),
-		Limits: []core.Limit{core.PerMinute(100)},
-	}))
+	api := core.Must(core.New(core.Config{Store: memstore.New(), Limits: []core.Limit{core.PerMinute(100)}}))
 	// Same store, same clients, counts of its own.
 	login := core.Must(api.Rule("login", core.Per(2, 15*time.Minute)))
 

@@ -13,9 +13,7 @@ import (
 
 // A login that counts failures alone: 2 in 15 minutes.
 func ExampleCountWhen() {
-	login := core.Must(core.New(core.Config{
-		Name: "login", Store: memstore.New(), Limits: []core.Limit{core.Per(2, 15*time.Minute)},
-	}))
+	login := core.Must(core.New(core.Config{Store: memstore.New(), Limits: []core.Limit{core.Per(2, 15*time.Minute)}}))
 	failed := nethttp.CountWhen(func(r *http.Request, status int) bool { return status == http.StatusUnauthorized })
 	handler := nethttp.Middleware(login, keyfuncs.RemoteIP, failed)(http.HandlerFunc(
 		func(w http.ResponseWriter, r *http.Request) {
@@ -37,9 +35,7 @@ func ExampleCountWhen() {
 
 // A quota of bytes: 10 are charged before, and what was sent after.
 func ExampleCostAfter() {
-	traffic := core.Must(core.New(core.Config{
-		Name: "traffic", Store: memstore.New(), Limits: []core.Limit{core.PerHour(100)},
-	}))
+	traffic := core.Must(core.New(core.Config{Store: memstore.New(), Limits: []core.Limit{core.PerHour(100)}}))
 	handler := nethttp.Middleware(traffic, keyfuncs.RemoteIP,
 		nethttp.WithCost(func(*http.Request) int { return 10 }),
 		nethttp.CostAfter(func(_ *http.Request, _ int, bytes int64) int { return int(bytes) }),
@@ -62,9 +58,7 @@ func ExampleCostAfter() {
 
 // A quota of tokens that only the handler knows.
 func ExampleFromContext() {
-	tokens := core.Must(core.New(core.Config{
-		Name: "tokens", Store: memstore.New(), Limits: []core.Limit{core.PerHour(1000)},
-	}))
+	tokens := core.Must(core.New(core.Config{Store: memstore.New(), Limits: []core.Limit{core.PerHour(1000)}}))
 	handler := nethttp.Middleware(tokens, keyfuncs.RemoteIP, nethttp.WithDecisionInContext())(http.HandlerFunc(
 		func(w http.ResponseWriter, r *http.Request) {
 			const used = 300

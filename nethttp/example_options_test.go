@@ -69,6 +69,22 @@ func ExampleWithLimiter() {
 	//   X-RateLimit-Remaining: "99"
 }
 
+// Each client has the number that a database has for it.
+func ExampleWithLimits() {
+	api := core.Must(core.New(core.Config{Store: memstore.New(), Limits: []core.Limit{core.PerHour(2)}}))
+	numbers := map[string]int64{"ip:192.0.2.1": 5}
+	byNumber := nethttp.WithLimits(func(_ *http.Request, key string) ([]core.Limit, error) {
+		if n, ok := numbers[key]; ok {
+			return []core.Limit{core.PerHour(n)}, nil
+		}
+		return nil, nil // those of api; after an error the policy of api decides
+	})
+	show(nethttp.Middleware(api, keyfuncs.RemoteIP, byNumber)(hello), "/", "X-RateLimit-Remaining")
+	// Output:
+	// / 200
+	//   X-RateLimit-Remaining: "4"
+}
+
 // A limit that only counts at first, and refuses from the moment that it is switched on.
 func ExampleShadowWhile() {
 	api := core.Must(core.New(core.Config{Store: memstore.New(), Limits: []core.Limit{core.PerHour(1)}}))
@@ -89,15 +105,6 @@ func ExampleSkip() {
 	api := core.Must(core.New(core.Config{Store: memstore.New(), Limits: []core.Limit{core.PerHour(2)}}))
 	reads := nethttp.Skip(func(r *http.Request) bool { return r.Method == http.MethodGet })
 	show(nethttp.Middleware(api, keyfuncs.RemoteIP, reads)(hello), "/", "X-RateLimit-Limit")
-	// Output:
-	// / 200
-	//   X-RateLimit-Limit: ""
-}
-
-func ExampleSkipKeys() {
-	api := core.Must(core.New(core.Config{Store: memstore.New(), Limits: []core.Limit{core.PerHour(2)}}))
-	monitor := nethttp.SkipKeys(func(key string) bool { return key == "ip:192.0.2.1" })
-	show(nethttp.Middleware(api, keyfuncs.RemoteIP, monitor)(hello), "/", "X-RateLimit-Limit")
 	// Output:
 	// / 200
 	//   X-RateLimit-Limit: ""

@@ -27,9 +27,7 @@ func show(h http.Handler, path string, fields ...string) {
 }
 
 func ExampleMiddleware() {
-	limiter := core.Must(core.New(core.Config{
-		Name: "api", Store: memstore.New(), Limits: []core.Limit{core.PerHour(2)},
-	}))
+	limiter := core.Must(core.New(core.Config{Store: memstore.New(), Limits: []core.Limit{core.PerHour(2)}}))
 	handler := nethttp.Middleware(limiter, keyfuncs.RemoteIP, nethttp.SkipPaths("/health"))(hello)
 
 	show(handler, "/", "X-RateLimit-Limit", "X-RateLimit-Remaining")
@@ -50,9 +48,7 @@ func ExampleMiddleware() {
 
 // Check serves frameworks that are built on net/http and have no adapter.
 func ExampleGuard_Check() {
-	limiter := core.Must(core.New(core.Config{
-		Name: "api", Store: memstore.New(), Limits: []core.Limit{core.PerHour(1)},
-	}))
+	limiter := core.Must(core.New(core.Config{Store: memstore.New(), Limits: []core.Limit{core.PerHour(1)}}))
 	guard, err := nethttp.New(limiter, keyfuncs.RemoteIP)
 	if err != nil {
 		panic(err)
@@ -72,9 +68,7 @@ func ExampleGuard_Check() {
 
 // A refusal in the API's own form, which logs why a decision was impossible.
 func ExampleWithRefusal() {
-	limiter := core.Must(core.New(core.Config{
-		Name: "api", Store: memstore.New(), Limits: []core.Limit{core.PerHour(1)},
-	}))
+	limiter := core.Must(core.New(core.Config{Store: memstore.New(), Limits: []core.Limit{core.PerHour(1)}}))
 	refuse := func(w http.ResponseWriter, r *http.Request, d core.Decision) {
 		if d.Err != nil {
 			slog.ErrorContext(r.Context(), "not limited", "error", d.Err)
@@ -96,9 +90,7 @@ func ExampleWithRefusal() {
 
 // A page for browsers; programs, and requests that no store could decide, get the usual answer.
 func ExampleRefuse() {
-	limiter := core.Must(core.New(core.Config{
-		Name: "api", Store: memstore.New(), Limits: []core.Limit{core.PerHour(1)},
-	}))
+	limiter := core.Must(core.New(core.Config{Store: memstore.New(), Limits: []core.Limit{core.PerHour(1)}}))
 	page := nethttp.WithRefusal(func(w http.ResponseWriter, r *http.Request, d core.Decision) {
 		seconds, ok := headers.RetryAfter(d)
 		if !ok || nethttp.Status(d) != http.StatusTooManyRequests || !strings.Contains(r.Header.Get("Accept"), "text/html") {

@@ -69,9 +69,6 @@ func ExampleStore_Stats() {
 		panic(err)
 	}
 	defer store.Close()
-	if err := store.Check(context.Background()); err != nil {
-		slog.Warn("Redis is not fit for counting", "error", err) // and go on
-	}
 	expvar.Publish("sash", expvar.Func(func() any { return store.Stats() }))
 	for _, b := range store.Stats().Breakers {
 		fmt.Println(b.Server, "is", b.State)

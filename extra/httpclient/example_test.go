@@ -21,9 +21,7 @@ func ExampleNewTransport() {
 	}))
 	defer busy.Close()
 
-	limiter := core.Must(core.New(core.Config{
-		Name: "outgoing", Store: memstore.New(), Limits: []core.Limit{core.PerSecond(10)},
-	}))
+	limiter := core.Must(core.New(core.Config{Store: memstore.New(), Limits: []core.Limit{core.PerSecond(10)}}))
 	transport, err := httpclient.NewTransport(limiter, httpclient.ByHost, http.DefaultTransport)
 	if err != nil {
 		panic(err)

@@ -5,7 +5,6 @@ package fakeclock
 import (
 	"net/http"
 	"net/http/httptest"
-	"testing"
 	"time"
 
 	"github.com/sashlimit/sash/core"
@@ -28,21 +27,4 @@ func Get(h http.Handler, target string) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, target, nil))
 	return w
-}
-
-// CheckLimitByIP checks a handler behind LimitByIP with 1 per minute and 9 per hour: each address has the limits, and a
-// request without an address is refused.
-func CheckLimitByIP(t *testing.T, h http.Handler) {
-	t.Helper()
-	for _, c := range []struct {
-		addr   string
-		status int
-	}{{"192.0.2.1:1", 200}, {"192.0.2.1:2", 429}, {"192.0.2.2:1", 200}, {"@", 400}, {"", 400}} {
-		r, w := httptest.NewRequest(http.MethodGet, "/", nil), httptest.NewRecorder()
-		r.RemoteAddr = c.addr
-		h.ServeHTTP(w, r)
-		if w.Code != c.status || (w.Header().Get("X-RateLimit-Limit") == "1") != (c.status != 400) {
-			t.Errorf("%q: got %d %v, want %d", c.addr, w.Code, w.Header(), c.status)
-		}
-	}
 }
