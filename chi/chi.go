@@ -1,4 +1,5 @@
 // Package sashchi limits the requests of a [chi] router.
+// docs/frameworks.md shows a server.
 //
 //	r := chi.NewRouter()
 //	r.Use(sashchi.Middleware(api, keyfuncs.RemoteIP, nethttp.SkipPaths("/health")))

@@ -1,11 +1,8 @@
-// Package core is the engine of sash: it decides whether a client may make
-// another request, by limits over sliding windows, and counts the requests
-// that it admits.
+// Package core decides whether a client may make another request, by limits over sliding windows, and counts the
+// requests that it admits. Package nethttp limits HTTP servers by it; docs/recipes.md shows other uses.
 //
 //	limiter, err := core.New(core.Config{
-//		Name:   "api",
-//		Store:  memstore.New(),
-//		Limits: []core.Limit{core.PerSecond(10), core.PerHour(1000)},
+//		Name: "api", Store: memstore.New(), Limits: []core.Limit{core.PerSecond(10), core.PerHour(1000)},
 //	})
 //	if d := limiter.Allow(ctx, "user:42"); !d.Allowed {
 //		// tell the client to come back after d.RetryAfter

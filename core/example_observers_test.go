@@ -17,12 +17,13 @@ import (
 // stdout returns the log of the program, without what differs from run to run.
 func stdout() *slog.Logger {
 	names := []string{slog.MessageKey, "limiter", "client", "limit", "error"}
-	return slog.New(slog.NewTextHandler(os.Stdout, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+	only := func(_ []string, a slog.Attr) slog.Attr {
 		if !slices.Contains(names, a.Key) {
 			return slog.Attr{}
 		}
 		return a
-	}}))
+	}
+	return slog.New(slog.NewTextHandler(os.Stdout, &slog.HandlerOptions{ReplaceAttr: only}))
 }
 
 // LogErrors keeps the log that a limiter without an observer has.

@@ -1,5 +1,6 @@
 // Package sashecho limits the requests of an [echo] v4 server. For echo v5 there is package sashecho5; v4 gets bug
 // fixes until the end of 2026.
+// docs/frameworks.md shows a server.
 //
 //	e := echo.New()
 //	e.Use(sashecho.Middleware(api, keyfuncs.RemoteIP, nethttp.SkipPaths("/health")))

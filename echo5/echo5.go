@@ -1,5 +1,6 @@
 // Package sashecho5 limits the requests of an [echo] v5 server. For echo v4 there is package sashecho; a program may
 // use both.
+// docs/frameworks.md shows a server.
 //
 //	e := echo.New()
 //	e.Use(sashecho5.Middleware(api, keyfuncs.RemoteIP, nethttp.SkipPaths("/health")))

@@ -1,4 +1,5 @@
 // Package sashgin limits the requests of a [gin] engine.
+// docs/frameworks.md shows a server.
 //
 //	r := gin.New()
 //	r.Use(sashgin.Middleware(api, keyfuncs.RemoteIP, nethttp.SkipPaths("/health")))

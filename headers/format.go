@@ -1,6 +1,6 @@
 // Package headers writes decisions into HTTP header fields: the X-RateLimit fields that most clients know
 // ([XRateLimit]), the RateLimit fields of the IETF's draft ([IETF], or by its version [Draft08]), and the value of
-// Retry-After.
+// Retry-After. docs/nethttp.md says what each field tells.
 //
 //	nethttp.WithHeaders(headers.XRateLimit, headers.IETF)
 //	nethttp.WithHeaders(headers.XRateLimit.UnixReset().WithWindow())

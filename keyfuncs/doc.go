@@ -1,6 +1,6 @@
 // Package keyfuncs has key functions, which name the client of an HTTP request. Requests with the same key share a
 // count. A key that a client can choose limits nothing, and a key that many clients share lets each of them use up the
-// quota of the others.
+// quota of the others. docs/proxies.md says which one fits a proxy.
 //
 //	nethttp.Middleware(limiter, keyfuncs.RemoteIP) // no proxy in front
 //	nethttp.Middleware(limiter, keyfuncs.IP(keyfuncs.TrustProxies(netip.MustParsePrefix("10.0.0.0/8"))))

@@ -1,6 +1,7 @@
 // Command sash tells from access logs which limits fit, looks up and resets clients of limits
 // that are counted in Redis, and checks whether a Redis is fit for counting. It needs no running
-// server of the program that counts. Run sash -help for more.
+// server of the program that counts. Run sash -help for more, and see docs/choosing.md and
+// docs/operations.md.
 //
 //	go install github.com/sashlimit/sash/cmd/sash@latest
 package main

@@ -1,15 +1,11 @@
-// Package memstore keeps counts in the memory of this process.
+// Package memstore keeps counts in the memory of this process. Package redisstore keeps counts that processes share.
 //
 //	limiter, err := core.New(core.Config{
-//		Name:   "api",
-//		Store:  memstore.New(),
-//		Limits: []core.Limit{core.PerMinute(100)},
+//		Name: "api", Store: memstore.New(), Limits: []core.Limit{core.PerMinute(100)},
 //	})
 //
-// It is bounded in bytes, frees what has expired as it goes, and starts no
-// goroutine, so there is nothing to close. Counts are gone when the process
-// ends and are not shared with other processes; see package redisstore for
-// counts that are.
+// A store is bounded in bytes, frees what has expired as it goes, and starts no goroutine, so there is nothing to
+// close. Its counts are gone when the process ends.
 //
 // # A full store
 //

@@ -1,15 +1,10 @@
-// Package redisstore keeps counts in Redis: on a single server, behind
-// Sentinel, on a Cluster, or on a Ring. Every process on the same data shares
-// the counts.
+// Package redisstore keeps counts in Redis, which all processes on the same data share. docs/redis.md shows the clients
+// for Sentinel, a Cluster, a Ring and TLS, and docs/design.md the road of a decision.
 //
 //	store, err := redisstore.Open("redis://127.0.0.1:6379/0") // or redisstore.New(client)
 //	...
 //	defer store.Close()
-//	limiter, err := core.New(core.Config{
-//		Name:   "api",
-//		Store:  store,
-//		Limits: []core.Limit{core.PerMinute(100)},
-//	})
+//	limiter, err := core.New(core.Config{Name: "api", Store: store, Limits: []core.Limit{core.PerMinute(100)}})
 //
 // A decision is one round trip and one script, whatever the number of limits, and
 // decisions that wait at the same time share a round trip. A caller that has little
@@ -18,6 +13,4 @@
 // request a second. The clock is the server's. Constructors do not wait for
 // Redis, so a program starts while Redis is down. The first rule that is bound has
 // a connection made in the background.
-//
-// docs/design.md shows the road of a decision, from the limiter to go-redis.
 package redisstore

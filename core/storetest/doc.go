@@ -1,5 +1,6 @@
 // Package storetest is the conformance suite of [core.Store]. The stores of this module pass it, and a store of another
-// module can be held against it:
+// module can be held against it. [Fixed] and [Wrap] are stores for the tests of programs, as in docs/recipes.md: one
+// that always gives one answer, and one that fails when a test says so.
 //
 //	func TestStore(t *testing.T) {
 //		storetest.Run(t, func(t *testing.T) core.Store { return mystore.New() })
@@ -8,9 +9,6 @@
 // The suite asks the store through a [core.Limiter] and reads its clock from [core.Decision.At], so it needs no control
 // over time: every answer is compared with what the arithmetic says of that instant. It cannot see a slow server, the
 // memory of a flood, or several processes.
-//
-// [Fixed] and [Wrap] are for the tests of programs: a store that always gives one answer, and one that fails when a
-// test says so.
 //
 // # Writing a store
 //

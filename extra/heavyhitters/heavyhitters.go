@@ -1,5 +1,5 @@
 // Package heavyhitters finds the clients with the most refused and the most admitted requests, in bounded memory.
-// Metrics cannot: a client's key must not be a label.
+// Metrics cannot: a client's key must not be a label. Package sashadmin shows the clients on a page.
 //
 //	heavy, err := heavyhitters.New(20)
 //	observer := core.Observers(heavy, core.LogErrors(slog.Default(), time.Minute))
@@ -8,8 +8,7 @@
 //		fmt.Printf("%q: %d to %d requests\n", c.Key, c.AtLeast, c.Requests)
 //	}
 //
-// The counts are of this process since New or the last Reset: each replica has its own. Package sashadmin shows them on
-// a page.
+// The counts are of this process since New or the last Reset: each replica has its own.
 //
 // # How it counts
 //

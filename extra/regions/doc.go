@@ -1,4 +1,5 @@
 // Package regions applies one limit to several regions. Its [core.Store] uses a separate store in each region.
+// docs/regions.md compares its modes and describes the effects of a partition.
 //
 //	eu := redisstore.New(redis.NewClient(&redis.Options{Addr: "redis.eu.example:6379"}))
 //	us := redisstore.New(redis.NewClient(&redis.Options{Addr: "redis.us.example:6379"}))
@@ -15,5 +16,4 @@
 // the two modes, state and prove this.
 //
 // No time stamp crosses a region, so a constant difference between the stores' clocks has no effect.
-// docs/regions.md compares the modes and describes the effects of a partition.
 package regions

@@ -1,5 +1,6 @@
 // Package sashadmin provides an HTTP handler for operators. Its pages and JSON show the limits, a client's usage, the
-// heaviest clients and the state of the stores, and reset a client.
+// heaviest clients and the state of the stores, and reset a client. docs/operations.md
+// shows it in use.
 //
 // THE HANDLER HAS NO AUTHENTICATION. EVERY VISITOR SEES THE NAMES OF CLIENTS AND CAN RESET
 // THEIR LIMITS. MOUNT IT BEHIND YOUR OWN AUTHENTICATION, and on a listener that the public

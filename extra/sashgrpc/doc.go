@@ -1,4 +1,5 @@
-// Package sashgrpc limits the calls that a gRPC server gets and the calls that a program makes.
+// Package sashgrpc limits the calls that a gRPC server gets and the calls that a program makes. Package core
+// has the limits, and package keyfuncs the names of clients.
 //
 //	api := core.Must(core.New(core.Config{
 //		Name: "api", Store: memstore.New(), Limits: []core.Limit{core.PerMinute(100)}, // for each client

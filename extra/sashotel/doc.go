@@ -1,5 +1,5 @@
 // Package sashotel gives OpenTelemetry the metrics of sash, and an event on the span of
-// each request.
+// each request. docs/monitoring.md shows what to watch.
 //
 //	telemetry, err := sashotel.New()
 //	...

@@ -1,4 +1,4 @@
-// Package sashprom gives Prometheus the metrics of sash.
+// Package sashprom gives Prometheus the metrics of sash. docs/monitoring.md shows what to watch.
 //
 //	metrics, err := sashprom.New()
 //	...

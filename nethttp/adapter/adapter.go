@@ -1,6 +1,6 @@
 // Package adapter helps to write an adapter, which gives the context, the route patterns and the errors of a framework
 // to sash: for key functions, labels and refusals. An adapter describes its framework in a [Framework], and gets from
-// [New] the function that its middleware calls:
+// [New] the function that its middleware calls. Package adaptertest describes how to write an adapter, and tests one.
 //
 //	serve := core.Must(adapter.New(framework, limiter, key, opts...))
 //	return func(next mill.Handler) mill.Handler {
@@ -13,8 +13,6 @@
 //	sashgin.Middleware(api, key, adapter.WithLimiter(func(c *gin.Context, key string) (*core.Limiter, error) {
 //		return plans[c.GetString("team")], nil
 //	}))
-//
-// Package adaptertest describes how to write an adapter, and tests one.
 package adapter
 
 import (
