@@ -30,7 +30,7 @@ func watchMemory() {
 // checkResult is the result of check in JSON.
 type checkResult struct {
 	OK       bool     `json:"ok"`
-	Findings []string `json:"findings"`
+	Problems []string `json:"findings"`
 }
 
 // check checks whether a Redis is fit for counting. Its error has the findings.
@@ -54,9 +54,9 @@ func check(ctx context.Context, args []string, sys system) error {
 	found := store.Check(ctx)
 	switch {
 	case s.json:
-		result := checkResult{OK: found == nil, Findings: []string{}}
+		result := checkResult{OK: found == nil, Problems: []string{}}
 		if found != nil {
-			result.Findings = strings.Split(withoutPassword(found.Error()), "\n")
+			result.Problems = strings.Split(withoutPassword(found.Error()), "\n")
 		}
 		return errors.Join(writeJSON(sys, result), found)
 	case found == nil:

@@ -92,7 +92,7 @@ func TestHostileServer(t *testing.T) {
 			t.Errorf("%s: the output has characters that cannot be printed: %q", args, r.out+r.errOut)
 		}
 		var result checkResult
-		if args[len(args)-1] == "-json" && (json.Unmarshal([]byte(r.out), &result) != nil || len(result.Findings) == 0) {
+		if args[len(args)-1] == "-json" && (json.Unmarshal([]byte(r.out), &result) != nil || len(result.Problems) == 0) {
 			t.Errorf("%q cannot be read", r.out)
 		}
 	}

@@ -139,8 +139,8 @@ func TestCheck(t *testing.T) {
 	sash(t, evicts, "", checkStore...).check(t, exitFailure, "set maxmemory-policy noeviction")
 	r := sash(t, evicts, "", append(checkStore, "-json")...)
 	var result checkResult
-	if err := json.Unmarshal([]byte(r.out), &result); err != nil || result.OK || len(result.Findings) != 1 ||
-		!strings.Contains(result.Findings[0], "noeviction") || r.code != exitFailure {
+	if err := json.Unmarshal([]byte(r.out), &result); err != nil || result.OK || len(result.Problems) != 1 ||
+		!strings.Contains(result.Problems[0], "noeviction") || r.code != exitFailure {
 		t.Errorf("exit code %d, %v: %s", r.code, err, r.out)
 	}
 }

@@ -70,7 +70,7 @@ func TestReplayFiles(t *testing.T) {
 	got := sash(t, "", accessLog(), "replay", file, "-limit", "50/1m", "-", "-json", "-html", page)
 	got.check(t, exitOK)
 	var report replay.Report
-	if err := json.Unmarshal([]byte(got.out), &report); err != nil || report.Refused != 72 || len(report.Heavy) != 2 {
+	if err := json.Unmarshal([]byte(got.out), &report); err != nil || report.Refused != 72 || len(report.Top) != 2 {
 		t.Errorf("%v: %s", err, got.out)
 	}
 	if text, err := os.ReadFile(page); err != nil || !strings.Contains(string(text), "<h1>"+report.Answer) {

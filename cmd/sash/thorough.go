@@ -269,7 +269,7 @@ func (r race) try(t *tester, ctx context.Context) (string, error) {
 func (t *tester) sent() (scripts, requests uint64) {
 	for _, store := range t.stores {
 		stats := store.Stats()
-		scripts, requests = scripts+stats.Scripts, requests+stats.BatchedRequests
+		scripts, requests = scripts+stats.Scripts, requests+stats.BatchRequests
 	}
 	return scripts, requests
 }

@@ -178,7 +178,7 @@ func TestJoined(t *testing.T) {
 			before := store.Stats()
 			admits(t, core.Must(l.Rule(fmt.Sprint("again ", time.Now()), core.PerDay(10))), 10)
 			after := store.Stats()
-			if got := after.Scripts-before.Scripts < after.BatchedRequests-before.BatchedRequests; got != want {
+			if got := after.Scripts-before.Scripts < after.BatchRequests-before.BatchRequests; got != want {
 				return fmt.Errorf("a pool of %d: shared scripts: %v", size, got)
 			}
 			return nil

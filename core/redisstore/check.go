@@ -265,14 +265,14 @@ func (f *problems) join() error {
 	return errors.Join(append(f.wrong, f.unknown...)...)
 }
 
-// minRoundTrips is how many round trips a timeout should last: a decision may wait for the one before, and a script
-// that the server does not know is sent again.
-const minRoundTrips = 3
+// roundTripsPerTimeout is how many round trips a timeout should last: a decision may wait for the one before, and a
+// script that the server does not know is sent again.
+const roundTripsPerTimeout = 3
 
 // checkTimeouts returns what is wrong with the shortest timeout of the rules, 0 if there is none yet, where a round
 // trip takes so long.
 func checkTimeouts(addr string, roundTrip, shortest time.Duration) error {
-	least, which := minRoundTrips*roundTrip, "one"
+	least, which := roundTripsPerTimeout*roundTrip, "one"
 	if shortest == 0 {
 		shortest, which = core.DefaultTimeout, "the default"
 	}
@@ -283,7 +283,7 @@ func checkTimeouts(addr string, roundTrip, shortest time.Duration) error {
 	least = (least + time.Millisecond - 1).Truncate(time.Millisecond)
 	return fmt.Errorf("sash: %s: a round trip takes %v, and Config.Timeout is too short: it should be at least %v, "+
 		"%d round trips, and %s is %v: decisions that wait for others would get the policy",
-		addr, roundTrip.Round(100*time.Microsecond), least, minRoundTrips, which, shortest)
+		addr, roundTrip.Round(100*time.Microsecond), least, roundTripsPerTimeout, which, shortest)
 }
 
 // checkInfo returns what is wrong according to the reply to INFO. Some of the errors may be nil.
@@ -298,7 +298,7 @@ func checkInfo(addr, info string) (wrong []error) {
 			"give the master's address, or use redis.NewFailoverClient or redis.NewClusterClient",
 			addr, fields["master_host"], fields["master_port"], why))
 	}
-	if _, crdt := fields["crdt_config_version"]; crdt || fields["role"] == "active-replica" {
+	if _, activeActive := fields["crdt_config_version"]; activeActive || fields["role"] == "active-replica" {
 		wrong = append(wrong, fmt.Errorf("sash: %s: this is one of several masters of the same data (Active-Active, or "+
 			"active-replica of KeyDB): each gives a client its whole limit: give limits a database with one master", addr))
 	}

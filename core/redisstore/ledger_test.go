@@ -26,7 +26,7 @@ var ctx = context.Background()
 func bind(t *testing.T, rdb redis.UniversalClient, limits ...core.Limit) *ledger {
 	t.Helper()
 	s := New(rdb)
-	s.warmed = true // what a test sends is all that is sent
+	s.isWarm = true // what a test sends is all that is sent
 	l, err := core.New(core.Config{Name: "test", Store: s, Limits: limits})
 	if err != nil {
 		t.Fatal(err)

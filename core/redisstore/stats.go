@@ -10,9 +10,9 @@ type Stats struct {
 
 	// Requests that wait for the same server are sent to it together, in batches; a lone
 	// request is a batch of one. BatchedRequests / Batches is the mean size.
-	Batches         uint64 // batches that were sent
-	BatchedRequests uint64 // requests in them
-	LargestBatch    uint64 // requests in the largest one so far
+	Batches       uint64 // batches that were sent
+	BatchRequests uint64 // requests in them
+	LargestBatch  uint64 // requests in the largest one so far
 
 	Scripts   uint64 // scripts given to the Redis client to send, with repetitions
 	NoScripts uint64 // replies NOSCRIPT: the server did not know the script and was sent its source
@@ -72,11 +72,11 @@ func (s *Store) Stats() Stats {
 		return Stats{}
 	}
 	stats := Stats{
-		Batches:         s.client.Batches.Load(),
-		BatchedRequests: s.client.Requests.Load(),
-		LargestBatch:    s.client.LargestBatch.Load(),
-		Scripts:         s.client.Scripts.Load(),
-		NoScripts:       s.client.NoScripts.Load(),
+		Batches:       s.client.Batches.Load(),
+		BatchRequests: s.client.Requests.Load(),
+		LargestBatch:  s.client.LargestBatch.Load(),
+		Scripts:       s.client.Scripts.Load(),
+		NoScripts:     s.client.NoScripts.Load(),
 	}
 	for _, b := range s.client.Breakers(time.Now()) {
 		stats.Breakers = append(stats.Breakers, Breaker{

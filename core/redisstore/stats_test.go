@@ -62,7 +62,7 @@ func TestStats(t *testing.T) {
 	}
 	want := redisstore.Stats{
 		Breakers: got.Breakers,
-		Batches:  answers[core.SourceCounted], BatchedRequests: answers[core.SourceCounted], LargestBatch: 1,
+		Batches:  answers[core.SourceCounted], BatchRequests: answers[core.SourceCounted], LargestBatch: 1,
 		Scripts: answers[core.SourceCounted] + 1, NoScripts: 1, Refusals: 1, RefusedFromMemory: answers[core.SourceCached],
 	}
 	if fmt.Sprint(got) != fmt.Sprint(want) || want.RefusedFromMemory == 0 {

@@ -38,7 +38,7 @@ type Store struct {
 
 	mu              sync.Mutex
 	scripts         map[string]script.Script // by script.Shape, maxScripts at most
-	warmed          bool                     // a rule has been bound
+	isWarm          bool                     // a rule has been bound
 	shortestTimeout time.Duration            // Config.Timeout of the rules; 0 if there is no rule
 }
 
@@ -224,8 +224,8 @@ func (s *Store) Bind(rule core.Binding) (core.Ledger, error) {
 	if s.shortestTimeout == 0 || rule.Timeout > 0 && rule.Timeout < s.shortestTimeout {
 		s.shortestTimeout = rule.Timeout
 	}
-	warm := !s.warmed
-	s.warmed = true
+	warm := !s.isWarm
+	s.isWarm = true
 	s.mu.Unlock()
 	l := s.newLedger(rule)
 	if warm {

@@ -9,10 +9,10 @@ import (
 )
 
 const (
-	batchDelay  = 10 * time.Millisecond // time in which polls are collected into a batch
-	maxPolls    = 512                   // largest number of polls in a PollInterval
-	silentAfter = 2 * time.Second       // time after which a region is silent, and a queued poll overdue
-	sample      = 8                     // entries examined to find one to evict
+	batchDelay   = 10 * time.Millisecond // time in which polls are collected into a batch
+	maxPollCount = 512                   // largest number of polls in a PollInterval
+	silentAfter  = 2 * time.Second       // time after which a region is silent, and a queued poll overdue
+	sample       = 8                     // entries examined to find one to evict
 )
 
 // table holds the polled usages of busy clients. It is safe for concurrent use.
@@ -169,7 +169,7 @@ func (t *table) send(now func() time.Duration) {
 		for _, w := range batch {
 			go w.rule.runPoll(w)
 		}
-		pause = max(batchDelay, t.every*time.Duration(len(batch))/maxPolls)
+		pause = max(batchDelay, t.every*time.Duration(len(batch))/maxPollCount)
 	}
 }
 
@@ -177,8 +177,8 @@ func (t *table) send(now func() time.Duration) {
 func (t *table) batch(now time.Duration) (batch []*poll) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	perBatch := max(1, int(maxPolls*batchDelay/t.every))
-	for len(t.queue) > 0 && len(batch) < maxPolls && (len(batch) < perBatch || t.queue[0].left == urgent) {
+	perBatch := max(1, int(maxPollCount*batchDelay/t.every))
+	for len(t.queue) > 0 && len(batch) < maxPollCount && (len(batch) < perBatch || t.queue[0].left == urgent) {
 		w := heap.Pop(&t.queue).(*poll)
 		w.client.due, w.client.sent = 0, now
 		batch = append(batch, w)

@@ -56,10 +56,10 @@ func (e *eventual) pollAll(clients int) {
 // request waits for comes before all of these.
 func TestOverdue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const clients, n = 6000, 10 * maxPolls
+		const clients, n = 6000, 10 * maxPollCount
 		e := newEventual(t, clients)
 		time.Sleep(2*time.Second + 100*ms)
-		for i, want := range map[int]bool{0: true, n - 1: true, n + maxPolls: false} {
+		for i, want := range map[int]bool{0: true, n - 1: true, n + maxPollCount: false} {
 			e.store.table.mu.Lock()
 			if got := e.store.table.clients[e.holder(fmt.Sprint(i))].sent > 0; got != want {
 				t.Errorf("client %d is polled: %v, want %v", i, got, want)

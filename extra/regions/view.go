@@ -94,8 +94,8 @@ func (v *view) readLimit(q *request, c *client, l int, now time.Duration) quota 
 		if r.most -= unseen; before && r.localUsed < r.most {
 			ahead := share
 			if busy { // the others compete for the rest
-				minAhead := limit.Requests / pollThreshold / int64(len(others))
-				ahead = min(share, max(q.share(r.most-r.localUsed, s.local), minAhead))
+				minDelay := limit.Requests / pollThreshold / int64(len(others))
+				ahead = min(share, max(q.share(r.most-r.localUsed, s.local), minDelay))
 			}
 			r.most = min(r.most, r.localUsed+ahead)
 		}

@@ -107,12 +107,12 @@ func TestNginx(t *testing.T) {
 		Routes: []Route{{"POST /login", path("POST /login"), []core.Limit{core.Per(5, 15*time.Minute)}}},
 		Format: `"$http_x_client" [$msec] "$request" $status $request_time`,
 	}, string(log))
-	for _, c := range report.Heavy {
+	for _, c := range report.Top {
 		if want := refused[c.Name[len(c.Name)-1]-'0']; c.Refused != want || want == 0 {
 			t.Errorf("%s: the replay refuses %d requests, the server has refused %d; want the same", c.Name, c.Refused, want)
 		}
 	}
-	if len(report.Heavy) != 3 {
-		t.Errorf("%d clients, want 3: %s", len(report.Heavy), log)
+	if len(report.Top) != 3 {
+		t.Errorf("%d clients, want 3: %s", len(report.Top), log)
 	}
 }

@@ -183,7 +183,7 @@ func TestBusiest(t *testing.T) {
 		r := reported(t, Config{Windows: windows, Format: "$remote_addr $msec"}, b.String())
 		for w, window := range r.Windows {
 			largest := 0
-			for _, c := range r.Heavy {
+			for _, c := range r.Top {
 				most := 0
 				all := times[c.Name[len(c.Name)-1]-'0']
 				for _, end := range all {
@@ -195,10 +195,10 @@ func TestBusiest(t *testing.T) {
 					}
 					most = max(most, n)
 				}
-				if c.Busiest[w] < most || !whole && c.Busiest[w] > most {
-					t.Fatalf("%s in %s: %d, want %d", c.Name, window.Window, c.Busiest[w], most)
+				if c.Peak[w] < most || !whole && c.Peak[w] > most {
+					t.Fatalf("%s in %s: %d, want %d", c.Name, window.Window, c.Peak[w], most)
 				}
-				if c.Busiest[w] == window.Max {
+				if c.Peak[w] == window.Max {
 					largest++
 				}
 			}
@@ -253,8 +253,8 @@ func TestQuantiles(t *testing.T) {
 	if got, want := fmt.Sprint(w.Set, w.Tighter), "15/1s {6/1s  13 10}"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
-	if r.Heavy[0].Refused != 3 || r.Heavy[1].Refused != 2 || r.Heavy[2].Refused != 1 {
-		t.Errorf("of the heaviest are refused %+v, want 3, 2 and 1", r.Heavy[:3])
+	if r.Top[0].Refused != 3 || r.Top[1].Refused != 2 || r.Top[2].Refused != 1 {
+		t.Errorf("of the heaviest are refused %+v, want 3, 2 and 1", r.Top[:3])
 	}
 	for busy, want := range map[int]string{
 		1: "2, 1", 2: "3, 1", 3: "5, 2", 4: "6, 3", 188: "300, 150", 1_000_000: "1500000, 600000",
@@ -336,7 +336,7 @@ func TestFormats(t *testing.T) {
 		"crawl-1.example.org": "host:crawl-1.example.org",
 	} {
 		r := reported(t, Config{Format: `$remote_addr:$port [$msec]`}, address+":8080 [1772366400.5]")
-		if got := r.Heavy[0].Name; got != want {
+		if got := r.Top[0].Name; got != want {
 			t.Errorf("%s is counted as %s, want %s", address, got, want)
 		}
 	}
@@ -473,17 +473,17 @@ func TestPage(t *testing.T) {
 	}
 	_, rest, _ := strings.Cut(html.String(), `id="data">`)
 	text, _, _ := strings.Cut(rest, "</script>")
-	var data struct{ Shown []pageWindow }
+	var data struct{ Visible []pageWindow }
 	if err := json.Unmarshal([]byte(text), &data); err != nil {
 		t.Fatal(err)
 	}
-	for i, result := range data.Shown {
-		for k, row := range result.Grid {
+	for i, result := range data.Visible {
+		for k, row := range result.Rows {
 			for n, a := range core.Algorithms() {
 				limit := core.Per(int64(row[0]), extendWindow(r.Windows[i].length, time.Second)).Using(a)
-				requests, heavy := 0, make([]int, len(r.Heavy))
+				requests, heavy := 0, make([]int, len(r.Top))
 				refused := plain(t, r.q, []Route{{Limits: []core.Limit{limit}}})
-				for c, client := range r.Heavy {
+				for c, client := range r.Top {
 					if by := refused[client.id]; by != nil {
 						heavy[c] = by[0]
 					}
@@ -492,13 +492,13 @@ func TestPage(t *testing.T) {
 					requests += by[0]
 				}
 				if requests != row[1+2*n] || len(refused) != row[2+2*n] ||
-					n == 0 && !slices.Equal(heavy, result.Heavy[k]) {
+					n == 0 && !slices.Equal(heavy, result.Top[k]) {
 					t.Fatalf("%v: %d of %d clients, of the heaviest %v; the page says %v, and %v",
-						limit, requests, len(refused), heavy, row, result.Heavy[k])
+						limit, requests, len(refused), heavy, row, result.Top[k])
 				}
 			}
 		}
-		first, last := result.Grid[0], result.Grid[len(result.Grid)-1]
+		first, last := result.Rows[0], result.Rows[len(result.Rows)-1]
 		if first[0] != 1 || last[0] < r.Windows[i].Max || last[1] != 0 {
 			t.Errorf("%s: the limits go from %v to %v; Max is %d", result.Window, first, last, r.Windows[i].Max)
 		}
@@ -508,12 +508,12 @@ func TestPage(t *testing.T) {
 			t.Errorf("%v: %v", limit, err)
 		}
 	}
-	minute := data.Shown[1]
-	if row := minute.Grid[minute.Begin]; row[0] != 7 || row[1] != r.Refused {
+	minute := data.Visible[1]
+	if row := minute.Rows[minute.Begin]; row[0] != 7 || row[1] != r.Refused {
 		t.Errorf("the slider begins at %v, want the given limit, which refuses %d", row, r.Refused)
 	}
-	second := data.Shown[0]
-	if row := second.Grid[second.Begin]; row[0] != int(r.Windows[0].Set.Requests) {
+	second := data.Visible[0]
+	if row := second.Rows[second.Begin]; row[0] != int(r.Windows[0].Set.Requests) {
 		t.Errorf("the slider begins at %v, want %v", row, r.Windows[0].Set)
 	}
 }

@@ -22,12 +22,12 @@ type Report struct {
 	Clients  int       `json:"clients"`
 	First    time.Time `json:"first"`
 	Last     time.Time `json:"last"`
-	Notes    []string  `json:"notes"` // omissions, and the meaning of the numbers
+	Notes    []string  `json:"notes"` // skippedText, and the meaning of the numbers
 
 	Windows []Window `json:"windows"`
 	Limits  []Limit  `json:"limits"`   // the given limits
 	Refused int      `json:"refused"`  // by the limits, of Requests
-	Heavy   []Client `json:"heaviest"` // by refusals, then by requests
+	Top     []Client `json:"heaviest"` // by refusals, then by requests
 
 	q        requests
 	most     [][]uint32 // by window, then by client
@@ -59,27 +59,27 @@ type Limit struct {
 }
 
 // Client is a client of the log. Refused is by all limits together, or without any by Tighter of the middle window.
-// Busiest has its busiest window of each length, Activity its requests in each of 96 equal parts of the log.
+// Peak has its busiest window of each length, Timeline its requests in each of 96 equal parts of the log.
 type Client struct {
 	Name     string    `json:"name"`
 	Requests int       `json:"requests"`
 	Refused  int       `json:"refused"`
-	Busiest  []int     `json:"busiest"`
+	Peak     []int     `json:"busiest"`
 	First    time.Time `json:"first"`
 	Last     time.Time `json:"last"`
-	Activity []int     `json:"activity"`
+	Timeline []int     `json:"activity"`
 
 	id int
 }
 
-const heavyClients, activityBuckets = 10, 96
+const topClients, timelineParts = 10, 96
 
 var quantiles = map[string]float64{"p50": .5, "p90": .9, "p99": .99, "p99.9": .999}
 
 // Report decides all requests of the log and returns the result. No file can be read after it.
 func (l *Log) Report() (*Report, error) {
 	if len(l.names) == 0 {
-		return nil, fmt.Errorf("sash: there is no request in the log: %s read%s", plural(l.lines, "line"), l.omissions())
+		return nil, fmt.Errorf("sash: there is no request in the log: %s read%s", plural(l.lines, "line"), l.skippedText())
 	}
 	l.reported = true
 	r := &Report{Clients: len(l.names), Limits: []Limit{}, q: l.requests, progress: l.config.Progress}
@@ -126,7 +126,7 @@ func (r *Report) measure(length time.Duration) {
 		w.Quantiles[name] = int(sorted[int(math.Ceil(part*float64(len(sorted))-1e-9))-1])
 	}
 	w.Max = int(sorted[len(sorted)-1])
-	numbers := upTo((3*w.Max+1)/2, fineSteps)
+	numbers := upTo((3*w.Max+1)/2, smallSteps)
 	set := numbers[len(numbers)-1]
 	half := max(1, sort.SearchInts(numbers, set/2+1))
 	w.Set, w.Tighter.Limit = w.limit(set), w.limit(numbers[half-1])
@@ -187,8 +187,8 @@ func (r *Report) decide(l *Log) error {
 	slices.SortFunc(order, func(a, b int) int {
 		return cmp.Or(refused[b]-refused[a], len(r.q[b])-len(r.q[a]), a-b)
 	})
-	for _, c := range order[:min(heavyClients, len(order))] {
-		r.Heavy = append(r.Heavy, r.client(l.displayName(c), c, refused[c]))
+	for _, c := range order[:min(topClients, len(order))] {
+		r.Top = append(r.Top, r.client(l.displayName(c), c, refused[c]))
 	}
 	return nil
 }
@@ -196,13 +196,13 @@ func (r *Report) decide(l *Log) error {
 // client returns the Client of a report.
 func (r *Report) client(name string, c, refused int) Client {
 	of := r.q[c]
-	result := Client{Name: name, Requests: len(of), Refused: refused, Activity: make([]int, activityBuckets),
+	result := Client{Name: name, Requests: len(of), Refused: refused, Timeline: make([]int, timelineParts),
 		First: stamp(of[0]), Last: stamp(of[len(of)-1]), id: c}
 	for w := range r.Windows {
-		result.Busiest = append(result.Busiest, int(r.most[w][c]))
+		result.Peak = append(result.Peak, int(r.most[w][c]))
 	}
 	for _, at := range of {
-		result.Activity[stamp(at).Sub(r.First)*activityBuckets/(r.Last.Sub(r.First)+time.Microsecond)]++
+		result.Timeline[stamp(at).Sub(r.First)*timelineParts/(r.Last.Sub(r.First)+time.Microsecond)]++
 	}
 	return result
 }
@@ -219,8 +219,8 @@ func (l *Log) displayName(client int) string {
 	return name
 }
 
-// omissions returns the numbers of omitted lines with the reasons.
-func (l *Log) omissions() (text string) {
+// skippedText returns the numbers of omitted lines with the reasons.
+func (l *Log) skippedText() (text string) {
 	for i, n := range l.left {
 		if n > 0 {
 			text += fmt.Sprintf(", %s %s", count(n), omitReasons[i])
@@ -237,7 +237,7 @@ func (l *Log) omissions() (text string) {
 func (r *Report) addNotes(l *Log) {
 	note := func(format string, args ...any) { r.Notes = append(r.Notes, fmt.Sprintf(format, args...)) }
 	r.Notes = append(r.Notes, l.notes...)
-	if text := l.omissions(); text != "" {
+	if text := l.skippedText(); text != "" {
 		note("Of %s:%s.", plural(l.lines, "line"), text[1:])
 	}
 	for _, example := range l.examples {

@@ -111,34 +111,34 @@ var pageText string
 
 var page = template.Must(template.New("page").Parse(pageText))
 
-// The tried numbers are a tenth of fineSteps times powers of ten, or of coarseSteps if there are many requests.
-var fineSteps, coarseSteps = []int{10, 12, 15, 20, 25, 30, 40, 50, 60, 80}, []int{10, 20, 50}
+// The tried numbers are a tenth of smallSteps times powers of ten, or of coarseSteps if there are many requests.
+var smallSteps, coarseSteps = []int{10, 12, 15, 20, 25, 30, 40, 50, 60, 80}, []int{10, 20, 50}
 
 const manyRequests = 500_000
 
 // upTo returns the numbers by the given steps up to the first that is at least n.
-func upTo(n int, fineSteps []int) (numbers []int) {
+func upTo(n int, smallSteps []int) (numbers []int) {
 	for i, power := 0, 1; len(numbers) == 0 || numbers[len(numbers)-1] < n; i++ {
-		if i == len(fineSteps) {
+		if i == len(smallSteps) {
 			i, power = 0, 10*power
 		}
-		if fineSteps[i]*power%10 == 0 {
-			numbers = append(numbers, fineSteps[i]*power/10)
+		if smallSteps[i]*power%10 == 0 {
+			numbers = append(numbers, smallSteps[i]*power/10)
 		}
 	}
 	return numbers
 }
 
-// pageWindow is a window on the page. Busiest has pairs: the requests in the busiest window, and the number of such
-// clients. Grid has a row by limit: its number, then the requests and clients that each algorithm refuses.
+// pageWindow is a window on the page. Peak has pairs: the requests in the busiest window, and the number of such
+// clients. Rows has a row by limit: its number, then the requests and clients that each algorithm refuses.
 type pageWindow struct {
 	Window, Words string
-	Busiest       [][2]int
-	Grid          [][]int
-	Heavy         [][]int // by limit, the refusals of each of the heaviest clients
-	Begin         int     // index in Grid of the slider's first position
+	Peak          [][2]int
+	Rows          [][]int
+	Top           [][]int // by limit, the refusals of each of the heaviest clients
+	Begin         int     // index in Rows of the slider's first position
 
-	algorithm core.Algorithm // algorithm of Heavy
+	algorithm core.Algorithm // algorithm of Top
 }
 
 // WriteHTML writes a page with the clients and the effects of a grid of limits. The page loads nothing. WriteHTML
@@ -146,7 +146,7 @@ type pageWindow struct {
 func (r *Report) WriteHTML(w io.Writer) error {
 	data := struct {
 		*Report
-		Shown          []pageWindow
+		Visible        []pageWindow
 		Algorithms     []string
 		Window, MaxLog int // Window is the first to show
 	}{Report: r, Window: len(r.Windows) / 2, MaxLog: core.MaxLogRequests}
@@ -159,11 +159,11 @@ func (r *Report) WriteHTML(w io.Writer) error {
 		if given {
 			data.Window = i
 		}
-		data.Shown, all = append(data.Shown, result), all+len(result.Grid)
+		data.Visible, all = append(data.Visible, result), all+len(result.Rows)
 	}
-	for i := range data.Shown {
-		for k := range data.Shown[i].Grid {
-			if err := r.tryRow(i, k, &data.Shown[i]); err != nil {
+	for i := range data.Visible {
+		for k := range data.Visible[i].Rows {
+			if err := r.tryRow(i, k, &data.Visible[i]); err != nil {
 				return err
 			}
 			if tried++; r.progress != nil {
@@ -178,7 +178,7 @@ func (r *Report) WriteHTML(w io.Writer) error {
 func (r *Report) pageWindow(i int) (result pageWindow, given bool) {
 	w := r.Windows[i]
 	result = pageWindow{Window: w.Window, Words: inWindow(w.length), algorithm: w.Set.Algorithm}
-	first, steps := int(w.Set.Requests), fineSteps
+	first, steps := int(w.Set.Requests), smallSteps
 	if r.Requests > manyRequests {
 		steps = coarseSteps
 	}
@@ -193,13 +193,13 @@ func (r *Report) pageWindow(i int) (result pageWindow, given bool) {
 	numbers = slices.Compact(numbers)
 	result.Begin = slices.Index(numbers, first)
 	for _, n := range numbers {
-		result.Grid = append(result.Grid, []int{n})
+		result.Rows = append(result.Rows, []int{n})
 	}
 	for _, n := range slices.Backward(slices.Sorted(slices.Values(r.most[i]))) {
-		if last := len(result.Busiest) - 1; last >= 0 && result.Busiest[last][0] == int(n) {
-			result.Busiest[last][1]++
+		if last := len(result.Peak) - 1; last >= 0 && result.Peak[last][0] == int(n) {
+			result.Peak[last][1]++
 		} else {
-			result.Busiest = append(result.Busiest, [2]int{int(n), 1})
+			result.Peak = append(result.Peak, [2]int{int(n), 1})
 		}
 	}
 	return result, given
@@ -207,14 +207,14 @@ func (r *Report) pageWindow(i int) (result pageWindow, given bool) {
 
 // tryRow tries the limit of a row of a window by each algorithm.
 func (r *Report) tryRow(i, k int, result *pageWindow) error {
-	row, heavy := &result.Grid[k], make([]int, len(r.Heavy))
+	row, heavy := &result.Rows[k], make([]int, len(r.Top))
 	for n, a := range core.Algorithms() {
 		limit := r.Windows[i].limit((*row)[0])
 		if n > 0 {
 			limit = limit.Using(a)
 		}
 		requests, clients, err := r.try(limit, i, func(client, n int) {
-			at := slices.IndexFunc(r.Heavy, func(c Client) bool { return c.id == client })
+			at := slices.IndexFunc(r.Top, func(c Client) bool { return c.id == client })
 			if at >= 0 && limit.Algorithm == result.algorithm {
 				heavy[at] = n
 			}
@@ -224,6 +224,6 @@ func (r *Report) tryRow(i, k int, result *pageWindow) error {
 		}
 		*row = append(*row, requests, clients)
 	}
-	result.Heavy = append(result.Heavy, heavy)
+	result.Top = append(result.Top, heavy)
 	return nil
 }

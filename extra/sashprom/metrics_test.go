@@ -68,7 +68,7 @@ func everything(t *testing.T, options ...sashprom.Option) *prometheus.Registry {
 				{Server: "a:1", State: redisstore.StateClosed}, // twice, which must not make the scrape fail
 				{Server: "b\xff", State: redisstore.StateClosed},
 			},
-			Batches: 1, BatchedRequests: 2, LargestBatch: 3, Scripts: 4, NoScripts: 5,
+			Batches: 1, BatchRequests: 2, LargestBatch: 3, Scripts: 4, NoScripts: 5,
 			Refusals: 6, RefusedFromMemory: 7, Leases: 8, UnspentUnits: 9,
 		}},
 		"world": fixed[regions.Stats]{stats: regions.Stats{Clients: 1, Overdue: 2, Regions: []regions.Region{

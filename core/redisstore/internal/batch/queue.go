@@ -169,7 +169,7 @@ func deadlineOf[Q, A any](batch []*Call[Q, A], least time.Time) (failAt, end tim
 		if own.Before(least) {
 			own = least
 		}
-		if failAt = earlier(failAt, own); own.After(end) {
+		if failAt = minTime(failAt, own); own.After(end) {
 			end = own
 		}
 	}

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// The number of slots, by the state of the server and the calls. Measured on two processors (BenchmarkDecide of
-// redisstore, TestWaitingCallsGoTogether, TestOverload).
+// The number of slots, by the state of the server and the calls. Measured on two processors (make bench-http,
+// TestWaitingCallsGoTogether, TestOverload).
 const (
 	// Ordinarily. With fewer, 4 callers wait for each other, and 64 leave the server idle at times; with more the
 	// batches of 64 callers are smaller for nothing.

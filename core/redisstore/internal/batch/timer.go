@@ -46,14 +46,14 @@ func (q *Queue[Q, A]) check() {
 		case b.lost:
 		case at.After(now):
 			// The round trip may turn out to be shorter meanwhile.
-			next = earlier(next, now.Add(min(at.Sub(now), lostAfter)))
+			next = minTime(next, now.Add(min(at.Sub(now), lostAfter)))
 		default:
 			b.lost, q.slots.lastLost = true, now
 			q.slots.used--
 			q.dispatch()
 		}
 	}
-	if next = earlier(next, q.workers.retire(now)); next.IsZero() {
+	if next = minTime(next, q.workers.retire(now)); next.IsZero() {
 		return
 	}
 	if earliest := now.Add(timerPause); next.Before(earliest) {
@@ -69,14 +69,14 @@ func expire[Q, A any](calls []*Call[Q, A], err error, now, next time.Time) time.
 		if c.expired(now) {
 			c.Answer(*new(A), err)
 		} else {
-			next = earlier(next, c.Deadline)
+			next = minTime(next, c.Deadline)
 		}
 	}
 	return next
 }
 
-// earlier returns the earlier of two times. A zero time is none: then it returns the other.
-func earlier(a, b time.Time) time.Time {
+// minTime returns the minTime of two times. A zero time is none: then it returns the other.
+func minTime(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b
 	}

@@ -52,27 +52,27 @@ func (r *Rule) Read(part string, now int64, a *core.Ask, uses []core.Usage) (d c
 		return d, rest, nil
 	}
 	var binding int
-	var judged window.Verdict
+	var tightest window.Verdict
 	for i, limit := range r.Limits {
 		charge := isCharge(a)
 		v := seen[i].decide(limit, now, stamp, a.Cost, charge)
 		if charge {
 			v = limitOf(limit).Charged(v)
 		}
-		if i == 0 || v.Binds(judged) {
-			binding, judged = i, v
+		if i == 0 || v.Binds(tightest) {
+			binding, tightest = i, v
 		}
 	}
-	if judged.Admitted != admitted {
+	if tightest.Admitted != admitted {
 		return d, rest, fmt.Errorf("%w: %.200q", ErrMismatch, part)
 	}
 	d = core.Decision{
 		Allowed:    admitted,
 		Source:     core.SourceCounted,
 		Limit:      r.Limits[binding],
-		Remaining:  judged.Remaining,
-		ResetAfter: window.Duration(judged.ResetAfter),
-		RetryAfter: window.Duration(judged.RetryAfter),
+		Remaining:  tightest.Remaining,
+		ResetAfter: window.Duration(tightest.ResetAfter),
+		RetryAfter: window.Duration(tightest.RetryAfter),
 		At:         time.UnixMicro(now),
 	}
 	if admitted && !a.Peek && a.Cost > 0 {

@@ -44,7 +44,7 @@ var Return = sync.OnceValue(func() Script { return Make(returnSource()) })
 
 // Shape returns what the limits of rules have in common that have one script.
 func Shape(lease bool, limits []core.Limit) string {
-	shape, few := fmt.Sprint(lease), inlinesWindows(limits)
+	shape, few := fmt.Sprint(lease), hasInlineWindows(limits)
 	for _, l := range limits {
 		shape += " " + l.Algorithm.String()
 		if few {
@@ -54,11 +54,11 @@ func Shape(lease bool, limits []core.Limit) string {
 	return shape
 }
 
-// inlinesWindows reports whether the windows stand in the script, where they take less time than in its arguments. Only
-// few do: Redis keeps each script that it is given, and a program may let its clients choose their limits. Clients that
-// choose the windows of n limits lead to 4^n+1 scripts at most, 257 for four limits, and to one script for more than
-// four.
-func inlinesWindows(limits []core.Limit) bool {
+// hasInlineWindows reports whether the windows stand in the script, where they take less time than in its arguments.
+// Only few do: Redis keeps each script that it is given, and a program may let its clients choose their limits. Clients
+// that choose the windows of n limits lead to 4^n+1 scripts at most, 257 for four limits, and to one script for more
+// than four.
+func hasInlineWindows(limits []core.Limit) bool {
 	return len(limits) <= 4 && !slices.ContainsFunc(limits, func(l core.Limit) bool {
 		return !slices.Contains([]time.Duration{time.Second, time.Minute, time.Hour, 24 * time.Hour}, l.Window)
 	})
@@ -69,7 +69,7 @@ func limitArgs(limits []core.Limit) (args []any) {
 	for _, l := range limits {
 		args = append(args, strconv.FormatInt(l.Requests, 10))
 	}
-	if !inlinesWindows(limits) {
+	if !hasInlineWindows(limits) {
 		for _, l := range limits {
 			args = append(args, micros(l.Window))
 		}
@@ -191,7 +191,7 @@ var truth = map[bool]string{true: "yes"}
 // ruleVariables returns the variables of a rule, and those of its limits, which have the rule's too. Among them are the
 // parts of the algorithms. It panics if an algorithm is unknown.
 func ruleVariables(lease bool, limits []core.Limit) (rule variables, all []variables) {
-	args, few := len(limitArgs(limits)), inlinesWindows(limits)
+	args, few := len(limitArgs(limits)), hasInlineWindows(limits)
 	if lease {
 		args++
 	}

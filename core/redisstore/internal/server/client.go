@@ -64,8 +64,8 @@ func New(rdb redis.UniversalClient, config Config) *Client {
 func (c *Client) Do(ctx context.Context, deadline time.Time, r *Request) (core.Decision, error) {
 	s := c.Default
 	if c.Single == nil {
-		r.made = r.args()
-		s = c.serverFor(ctx, script.FirstKey(r.made))
+		r.cmdArgs = r.args()
+		s = c.serverFor(ctx, script.FirstKey(r.cmdArgs))
 	}
 	return s.do(ctx, deadline, r)
 }

@@ -90,7 +90,7 @@ func TestHonorsDeadlines(t *testing.T) {
 		set(o)
 		rdb := redis.NewClient(o)
 		defer rdb.Close()
-		if honors := honorsContext(rdb.Options()); honors != (name == "") {
+		if honors := canStop(rdb.Options()); honors != (name == "") {
 			t.Errorf("%q: honors deadlines: %v", name, honors)
 		}
 	}

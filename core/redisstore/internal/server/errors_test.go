@@ -117,7 +117,7 @@ func TestAnswers(t *testing.T) {
 		switch {
 		case IsFailure(err):
 			verdict = failure
-		case RejectsBatch(err):
+		case IsBatchError(err):
 			verdict = separate
 		}
 		if verdict != c.verdict {

@@ -20,7 +20,7 @@ type Request struct {
 	Usage  []core.Usage // for a Usage, which is a request of cost 0: filled in from the reply
 	Return *Return      // for a return of units
 
-	made []any // the arguments of the command, if they were needed to find the server
+	cmdArgs []any // the arguments of the command, if they were needed to find the server
 }
 
 // Return gives units back.
@@ -40,8 +40,8 @@ func (r *Request) source() string {
 // args returns the arguments of the request's command.
 func (r *Request) args() []any {
 	switch {
-	case r.made != nil:
-		return r.made
+	case r.cmdArgs != nil:
+		return r.cmdArgs
 	case r.Return != nil:
 		return r.Rule.ReturnArgs(script.Return(), r.Return.Refund)
 	}

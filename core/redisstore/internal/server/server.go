@@ -52,9 +52,9 @@ const (
 	warmAfter, warmConnections = 20 * time.Millisecond, 4
 )
 
-// honorsContext reports whether a command returns when its context ends. Otherwise a part of the program runs while a
+// canStop reports whether a command returns when its context ends. Otherwise a part of the program runs while a
 // caller waits for a connection, and might not honor the context. go-redis dials on a goroutine of its own.
-func honorsContext(o *redis.Options) bool {
+func canStop(o *redis.Options) bool {
 	return o.OnConnect == nil && o.Limiter == nil && o.CredentialsProvider == nil &&
 		o.CredentialsProviderContext == nil && o.StreamingCredentialsProvider == nil
 }
@@ -66,7 +66,7 @@ func newServer(t *transport, config *Config, node *redis.Client) *Server {
 		Serve: s.serve, ErrLate: ErrLate, ErrQueued: ErrQueued, ErrCanceled: errEnded,
 		MinWait: core.DefaultTimeout, InlineMin: inlineMin,
 	}
-	if node == nil && t.Single != nil && honorsContext(t.Single.Options()) {
+	if node == nil && t.Single != nil && canStop(t.Single.Options()) {
 		queue.InlineMax = inlineMax
 	}
 	if client := cmp.Or(node, t.Single); client != nil {
@@ -169,7 +169,7 @@ func summarize(cmds []*command) (failure error, missed bool) {
 	for _, cmd := range cmds {
 		switch err := cmd.Err(); {
 		case err == nil:
-		case NotRun(err), len(cmd.calls) > 1 && RejectsBatch(err):
+		case NotRun(err), len(cmd.calls) > 1 && IsBatchError(err):
 			missed = true
 		case IsFailure(err):
 			failure = err
@@ -199,9 +199,9 @@ func (s *Server) send(ctx context.Context, cmds []*command) {
 // sendAgain sends the commands again that have not run, each by itself, and returns all.
 func (s *Server) sendAgain(ctx context.Context, cmds []*command) (all []*command) {
 	for _, cmd := range cmds {
-		if len(cmd.calls) > 1 && RejectsBatch(cmd.Err()) {
-			if CrossesSlots(cmd.Err()) { // behind the server is a cluster by now
-				s.shared.sharedIn.Store(0)
+		if len(cmd.calls) > 1 && IsBatchError(cmd.Err()) {
+			if IsCrossSlot(cmd.Err()) { // behind the server is a cluster by now
+				s.shared.shareGeneration.Store(0)
 			}
 			singles := encode(ctx, cmd.calls, false)
 			s.send(ctx, singles)

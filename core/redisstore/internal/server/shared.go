@@ -20,13 +20,13 @@ import (
 
 // sharedScripts is what is known of scripts with the keys of several clients.
 type sharedScripts struct {
-	mayProbe bool          // the server is the only one, and the probe does not take its only connection
-	sharedIn atomic.Uint64 // the generation of the breaker in which such scripts may be sent, plus one
-	probedIn atomic.Uint64 // the generation of the latest probe, plus one
+	mayProbe        bool          // the server is the only one, and the probe does not take its only connection
+	shareGeneration atomic.Uint64 // the generation of the breaker in which such scripts may be sent, plus one
+	probeGeneration atomic.Uint64 // the generation of the latest probe, plus one
 }
 
 // in reports whether such scripts may be sent in a generation of the breaker.
-func (s *sharedScripts) in(generation uint64) bool { return s.sharedIn.Load() == generation+1 }
+func (s *sharedScripts) in(generation uint64) bool { return s.shareGeneration.Load() == generation+1 }
 
 // proxyTimeout bounds a check, which takes up to five round trips.
 const proxyTimeout = 2 * time.Second
@@ -39,7 +39,7 @@ const proxyText = "behind this address is a proxy that sends a script to the ser
 
 // probeOnce runs the probe in the background, unless it has run in this generation of the breaker.
 func (s *Server) probeOnce(generation uint64) {
-	if !s.shared.mayProbe || s.shared.probedIn.Swap(generation+1) == generation+1 {
+	if !s.shared.mayProbe || s.shared.probeGeneration.Swap(generation+1) == generation+1 {
 		return
 	}
 	go func() {
@@ -56,7 +56,7 @@ func (s *Server) ShareScripts(ctx context.Context) (shared bool, err error) {
 		return false, err
 	}
 	if shared, err = s.probe(ctx); shared {
-		s.shared.sharedIn.Store(generation + 1)
+		s.shared.shareGeneration.Store(generation + 1)
 	}
 	return shared, err
 }
