@@ -15,14 +15,7 @@ func ExampleXRateLimitFormat_UnixReset() {
 	headers.XRateLimit.UnixReset().WithWindow().Write(h, []core.Limit{limit}, core.Decision{
 		Allowed: true, Limit: limit, Remaining: 42, ResetAfter: 17 * time.Second, At: time.Unix(1_800_000_000, 0),
 	})
-	for _, name := range []string{
-		"X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset", "X-RateLimit-Window",
-	} {
-		fmt.Println(name+":", h.Get(name))
-	}
+	fmt.Println(h)
 	// Output:
-	// X-RateLimit-Limit: 100
-	// X-RateLimit-Remaining: 42
-	// X-RateLimit-Reset: 1800000017
-	// X-RateLimit-Window: 60
+	// map[X-Ratelimit-Limit:[100] X-Ratelimit-Remaining:[42] X-Ratelimit-Reset:[1800000017] X-Ratelimit-Window:[60]]
 }

@@ -3,7 +3,6 @@ package nethttp_test
 import (
 	"encoding/json"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -49,10 +48,7 @@ func ExampleMiddleware() {
 // Check serves frameworks that are built on net/http and have no adapter.
 func ExampleGuard_Check() {
 	limiter := core.Must(core.New(core.Config{Store: memstore.New(), Limits: []core.Limit{core.PerHour(1)}}))
-	guard, err := nethttp.New(limiter, keyfuncs.RemoteIP)
-	if err != nil {
-		panic(err)
-	}
+	guard := core.Must(nethttp.New(limiter, keyfuncs.RemoteIP))
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !guard.Check(w, r) {
 			return // the refusal is written
@@ -66,23 +62,19 @@ func ExampleGuard_Check() {
 	// / 429
 }
 
-// A refusal in the API's own form, which logs why a decision was impossible.
+// A refusal in the API's own form. The fields are set already.
 func ExampleWithRefusal() {
 	limiter := core.Must(core.New(core.Config{Store: memstore.New(), Limits: []core.Limit{core.PerHour(1)}}))
 	refuse := func(w http.ResponseWriter, r *http.Request, d core.Decision) {
-		if d.Err != nil {
-			slog.ErrorContext(r.Context(), "not limited", "error", d.Err)
-		}
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(nethttp.Status(d))
 		_ = json.NewEncoder(w).Encode(map[string]any{"ok": false})
 	}
 	handler := nethttp.Middleware(limiter, keyfuncs.RemoteIP, nethttp.WithRefusal(refuse))(hello)
-	show(handler, "/", "Content-Type")
+	show(handler, "/")
 	show(handler, "/", "Content-Type", "Retry-After")
 	// Output:
 	// / 200
-	//   Content-Type: "text/plain; charset=utf-8"
 	// / 429
 	//   Content-Type: "application/json"
 	//   Retry-After: "3600"

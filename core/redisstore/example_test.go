@@ -14,15 +14,12 @@ import (
 	"github.com/sashlimit/sash/core/redisstore"
 )
 
-// Two replicas of a service count together: the same name on the same Redis.
+// Two replicas of a service count together: the same name and prefix on the same Redis.
 func ExampleNew() {
-	server, err := miniredis.Run() // stands for a Redis
-	if err != nil {
-		panic(err)
-	}
+	server := core.Must(miniredis.Run()) // stands for a Redis
 	defer server.Close()
 	replica := func() *core.Limiter {
-		store := redisstore.New(redis.NewClient(&redis.Options{Addr: server.Addr()}))
+		store := redisstore.New(redis.NewClient(&redis.Options{Addr: server.Addr()}), redisstore.WithPrefix("staging"))
 		limiter := core.Must(core.New(core.Config{
 			Name:    "api",
 			Store:   store,
@@ -49,10 +46,7 @@ func ExampleNew() {
 // An operator hears at start-up what is wrong with Redis; the server starts
 // all the same.
 func ExampleStore_Check() {
-	store, err := redisstore.Open("redis://127.0.0.1:1/0") // nobody listens there
-	if err != nil {
-		panic(err)
-	}
+	store := core.Must(redisstore.Open("redis://127.0.0.1:1/0")) // no server is there
 	defer store.Close()
 	if err := store.Check(context.Background()); err != nil {
 		fmt.Println("Redis is not fit for counting yet")
@@ -64,10 +58,7 @@ func ExampleStore_Check() {
 // The numbers of a store stand at /debug/vars, of a program that serves
 // http.DefaultServeMux.
 func ExampleStore_Stats() {
-	store, err := redisstore.Open("redis://127.0.0.1:6379/0")
-	if err != nil {
-		panic(err)
-	}
+	store := core.Must(redisstore.Open("redis://127.0.0.1:6379/0"))
 	defer store.Close()
 	expvar.Publish("sash", expvar.Func(func() any { return store.Stats() }))
 	for _, b := range store.Stats().Breakers {

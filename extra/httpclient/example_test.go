@@ -22,10 +22,7 @@ func ExampleNewTransport() {
 	defer busy.Close()
 
 	limiter := core.Must(core.New(core.Config{Store: memstore.New(), Limits: []core.Limit{core.PerSecond(10)}}))
-	transport, err := httpclient.NewTransport(limiter, httpclient.ByHost, http.DefaultTransport)
-	if err != nil {
-		panic(err)
-	}
+	transport := core.Must(httpclient.NewTransport(limiter, httpclient.ByHost, http.DefaultTransport))
 	client := &http.Client{Transport: transport, Timeout: 5 * time.Second}
 	for range 2 {
 		response, err := client.Get(busy.URL)
