@@ -9,7 +9,7 @@ type Stats struct {
 	Breakers []Breaker // one for each server, by address
 
 	// Requests that wait for the same server are sent to it together, in batches; a lone
-	// request is a batch of one. BatchedRequests / Batches is the mean size.
+	// request is a batch of one. BatchRequests / Batches is the mean size.
 	Batches       uint64 // batches that were sent
 	BatchRequests uint64 // requests in them
 	LargestBatch  uint64 // requests in the largest one so far

@@ -83,7 +83,7 @@ var memoryMetrics = []Metric{
 // redisMetrics are the metrics of a store in Redis without its breakers.
 var redisMetrics = []Metric{
 	statsMetric("Batches", Counter, "batches", "{batch}", "Batches that were sent to Redis."),
-	statsMetric("BatchedRequests", Counter, "batched_requests", "{request}", "Requests sent to Redis in batches."),
+	statsMetric("BatchRequests", Counter, "batched_requests", "{request}", "Requests sent to Redis in batches."),
 	statsMetric("LargestBatch", Gauge, "batch.max_requests", "{request}", "Requests in the largest batch so far."),
 	statsMetric("Scripts", Counter, "scripts", "{script}", "Scripts given to the Redis client, repetitions included."),
 	statsMetric("NoScripts", Counter, "noscript_replies", "{reply}", "Replies NOSCRIPT: the script is sent again."),
