@@ -33,7 +33,7 @@ func ExampleNew() {
 	// Output:
 	// 10/1s
 	// 1000/1h
-	// sash: limiter "api", rule "login": no limits: give at least one
+	// sash: limiter "api", rule "login": no limits: give at least one, such as core.PerMinute(100)
 }
 
 func ExampleParseLimit() {
