@@ -38,18 +38,3 @@ func ExampleLimiter_Wait() {
 	// send 5
 	// not today: the next may go in 1h0m0s
 }
-
-// An upload in chunks, at most 64 KiB in any 20 ms. A chunk that is larger can never pass.
-func ExampleLimiter_WaitN() {
-	limiter := core.Must(core.New(core.Config{
-		Name: "upload", Store: memstore.New(), Limits: []core.Limit{core.Per(64<<10, 20*time.Millisecond).Named("bytes")},
-	}))
-	for _, size := range []int64{48 << 10, 48 << 10, 65 << 10} {
-		_, err := limiter.WaitN(context.Background(), "bucket", size)
-		fmt.Println(size, err)
-	}
-	// Output:
-	// 49152 <nil>
-	// 49152 <nil>
-	// 66560 sash: the request can never pass: a cost of 66560 exceeds the limit 65536/20ms named bytes
-}
