@@ -60,7 +60,7 @@ else
       if owed{{.N}} >= 4503599627370496 then owed{{.N}}, fraction{{.N}} = 4503599627370496, 0 end
       value{{.N}} = string.sub(six(fraction{{.N}}), 2) .. six(0) .. six(now % 281474976710656)
       value{{.N}} = char(math.floor(owed{{.N}} / 281474976710656)) .. six(owed{{.N}} % 281474976710656) .. value{{.N}}
-      if charge then
+      if counts then
         call('DEL', {{.Key}})
         call('SET', {{.Key}}, value{{.N}}, 'PX', string.format('%.0f', owed{{.N}} / 1000 + 1000))
         written = true
@@ -110,7 +110,7 @@ if cost > 0 then
   end
   owed{{.N}} = owed{{.N}} + whole
   if owed{{.N}} >= 4503599627370496 then owed{{.N}}, fraction{{.N}} = 4503599627370496, 0 end
-  if owed{{.N}} + (fraction{{.N}} > 0 and 1 or 0) > window{{.N}} then admitted = always end
+  if owed{{.N}} + (fraction{{.N}} > 0 and 1 or 0) > window{{.N}} then admitted = charge end
 end
 {{end}}
 

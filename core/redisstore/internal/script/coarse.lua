@@ -32,7 +32,7 @@ elseif value{{.N}} then
       {{template "six" .}}
       last{{.N}}, first{{.N}}, width{{.N}}, base, n = now - now % slot + slot - 1, 0, 6, 0, 1
       value{{.N}} = '\6' .. six(last{{.N}} % 281474976710656) .. six(0) .. six(units)
-      if charge then
+      if counts then
         call('DEL', {{.Key}})
         call('SET', {{.Key}}, value{{.N}}, 'PX', string.format('%.0f', (last{{.N}} - now + window{{.N}}) / 1000 + 1000))
         written = true
@@ -62,7 +62,7 @@ elseif value{{.N}} then
   end
 end
 if facts{{.N}} == '-' then value{{.N}}, width{{.N}}, first{{.N}} = '\3\0\0\0\0\0\0\0\0\0', 3, 0 end
-if units{{.N}} + cost > limit{{.N}} and cost > 0 then admitted = always end
+if units{{.N}} + cost > limit{{.N}} and cost > 0 then admitted = charge end
 {{end}}
 
 {{define "coarse count" -}}
@@ -71,7 +71,7 @@ if not failed then
   local top = stamp - stamp % slot + slot - 1
   if facts{{.N}} == '-' then last{{.N}} = top - slot end
   local n, skipped = (#value{{.N}} - 7) / width{{.N}} - 1, (top - last{{.N}}) / slot
-  if always and skipped == 0 then -- a slot holds 2^40, by which every limit refuses
+  if charge and skipped == 0 then -- a slot holds 2^40, by which every limit refuses
     more = math.min(cost, 1099511627776 - (total{{.N}}(n) - total{{.N}}(n - 1)) % 256 ^ width{{.N}})
   end
   if width{{.N}} == 3 and units{{.N}} + more >= 16777216 then

@@ -21,7 +21,7 @@ else
       current{{.N}} = math.min(previous{{.N}} + current{{.N}}, 1099511628031)
       previous{{.N}} = 0
       value{{.N}} = six(0) .. six(current{{.N}}) .. six(start{{.N}} % 281474976710656)
-      if charge then
+      if counts then
         call('DEL', {{.Key}})
         local ttl = string.format('%.0f', (2 * window{{.N}} - now + start{{.N}}) / 1000 + 1000)
         call('SET', {{.Key}}, value{{.N}}, 'PX', ttl)
@@ -43,7 +43,7 @@ end
 -- Mostly there is room even for both windows at full weight.
 if previous{{.N}} + current{{.N}} + cost > limit{{.N}} and cost > 0
   and previous{{.N}} * ((window{{.N}} - elapsed{{.N}}) / window{{.N}}) >= limit{{.N}} - current{{.N}} - cost + 1 then
-  admitted = always
+  admitted = charge
 end
 {{end}}
 

@@ -46,7 +46,7 @@ local arg = 0 -- the last of ARGV that has been read
 {{end}}{{if .Lease}}local ahead = ARGV[arg + {{.Args}}] + 0{{end}}
 arg = {{.Args}}
 for key = 0, #KEYS - 1, {{.Number}} do
-  local cost, charge, always = ARGV[arg + 1], true, false
+  local cost, counts, charge = ARGV[arg + 1], true, false
   if not cost then
     cost = 1
   else
@@ -58,35 +58,35 @@ for key = 0, #KEYS - 1, {{.Number}} do
       cost = ARGV[arg]
     end
     if cost == '!' then
-      always = true
+      charge = true
       arg = arg + 1
       cost = ARGV[arg]
     end
     cost = cost + 0
-    if cost <= 0 then cost, charge = -cost, false end
+    if cost <= 0 then cost, counts = -cost, false end
   end
-  {{if .Few}}{{range .Limits}}local {{.Key}} = KEYS[key + {{.N}}]
+  {{if .Inline}}{{range .Limits}}local {{.Key}} = KEYS[key + {{.N}}]
   {{end}}{{end}}local stamp, admitted = now{{if .Lease}} + ahead{{end}}, true
   -- broken   a key that holds a value which is not the store's
   -- failed   the error of Redis at writing
   -- crowded  the units that stay of a log which has no room for a charge, by number of limit
   local broken, failed, crowded
 
-  -- What is there. Where that tells by itself, whether it leaves room, and what that was judged by.
+  -- Each limit's value is read. A log is judged here already; the others below, since they need the newest stamp.
   {{.Request}}
   {{range .Limits}}{{.Find}}{{end}}
 
-  -- Whether the others leave room, which depends on the newest stamp of all.
+  -- The other limits are judged, at the newest stamp of all.
   {{range .Limits}}{{.Judge}}{{end}}
 
-  if admitted and charge and not broken then
+  if admitted and counts and not broken then
     {{.Counting}}
     {{range .Limits}}{{.Count}}{{end}}
   end
 
   local reply
   if broken then
-    if charge then
+    if counts then
       call('DEL', broken)
       written = true
     end

@@ -47,7 +47,7 @@ func algorithmOf(a core.Algorithm) *algorithm {
 // facts are the numbers from Redis on which a limit decides.
 type facts struct {
 	newest int64    // the newest stamp: no later request is counted before that; 0 where nothing counts
-	own    [3]int64 // what else the room has read, in an order of its own
+	own    [3]int64 // the other numbers, in an order of the algorithm
 }
 
 // limitOf returns a limit as package window has it.

@@ -2,7 +2,7 @@
 
 -- Once in a script.
 {{define "log script"}}
-{{if .Few}}
+{{if .Inline}}
 local encoded, a, b, c, d, e, f -- a stamp and its bytes: mostly all requests have the same stamp
 {{end}}
 {{end}}
@@ -23,12 +23,12 @@ do
   elseif #value{{.N}} ~= 9 and #value{{.N}} ~= 12 then
     {{template "foreign" .}}
   else
-    {{if .Several}}if value{{.N}} ~= text then{{end}}
+    {{if .Repeated}}if value{{.N}} ~= text then{{end}}
       local a, b, c, d, e, f, t, u, v = byte(value{{.N}}, 1, 9)
-      {{if .Several}}text = value{{.N}}{{end}}
+      {{if .Repeated}}text = value{{.N}}{{end}}
       textTotal = (t * 256 + u) * 256 + v
       {{template "age" "textAge"}}
-    {{if .Several}}end{{end}}
+    {{if .Repeated}}end{{end}}
     local age = textAge
     at{{.N}}, total{{.N}} = now - age, textTotal
     local far -- ahead of TIME
@@ -61,7 +61,7 @@ do
       local expiring = '-'
       first{{.N}}, units = i - 1, (total{{.N}} - before) % 1048576
       if far or age >= window{{.N}} or units + cost > limit{{.N}} + own and cost > 0 and cost <= limit{{.N}}
-        or always and units + cost > 1000000 then
+        or charge and units + cost > 1000000 then
         {{template "log search" .}}
       end
       if age < textAge or units == 0 then broken = {{.Key}} end -- no log has that
@@ -71,7 +71,7 @@ do
       end
     end
   end
-  if units + cost > limit{{.N}} and cost > 0 then admitted = always end
+  if units + cost > limit{{.N}} and cost > 0 then admitted = charge end
 end
 {{end}}
 
@@ -119,7 +119,7 @@ if far then
   oldest{{.N}} = string.sub(six(units), 4)
   oldest{{.N}} = six(now % 281474976710656) .. oldest{{.N}} .. oldest{{.N}}
   value{{.N}} = oldest{{.N}}
-  if charge then
+  if counts then
     call('DEL', {{.Key}})
     call('RPUSH', {{.Key}}, value{{.N}})
     call('PEXPIRE', {{.Key}}, string.format('%.0f', window{{.N}} * 1.5 / 1000 + 1000))
@@ -140,7 +140,7 @@ if excess > own and excess <= units and cost > 0 then
   if left > age or left < textAge then broken = {{.Key}} end
   expiring = (#entry == 9 and 'S' or 'L') .. entry
 end
-if always and units + cost > 1000000 then
+if charge and units + cost > 1000000 then
   crowded = crowded or {}
   crowded[{{.N}}] = math.max(1, 1000000 - cost) -- no limit can tell of more; a unit too many does no harm
 end
@@ -148,7 +148,7 @@ end
 
 -- Once for each request that is counted.
 {{define "log counting"}}
-{{if .Few}}
+{{if .Inline}}
 if stamp ~= encoded then
   encoded = stamp
 {{else}}
@@ -160,7 +160,7 @@ do
 end
 local entry, ending -- of the log before: logs of a rule are mostly in step
 local units = cost
-if always and units > 1000000 then units = 1000000 end
+if charge and units > 1000000 then units = 1000000 end
 {{end}}
 
 {{define "log count" -}}
@@ -179,7 +179,7 @@ if not failed then
   else
     t = (total{{.N}} + units) % 1048576 + (first{{.N}} > 8 and 0 or first{{.N}} * 1048576)
   end
-  {{if .Several}}
+  {{if .Repeated}}
   if t ~= ending then
     ending = t
   {{end}}
@@ -192,7 +192,7 @@ if not failed then
       local y = x % 256; x = (x - y) / 256
       entry = char(a, b, c, d, e, f, t, u, v, x, y, z)
     end
-  {{if .Several}}end{{end}}
+  {{if .Repeated}}end{{end}}
   local pushed = try('RPUSH', {{.Key}}, entry)
   if type(pushed) == 'table' then
     {{template "failed" "pushed"}}

@@ -38,9 +38,10 @@ func ReadTime(reply string) (now int64, rest string, err error) {
 	return seconds*1_000_000 + micros, rest, nil
 }
 
-// Read turns the part of a reply for one request, see format.go, into a decision, and returns the rest of the reply. If
-// there are uses, it fills them in instead: then the request is one of cost 0. The arithmetic is the same as in memory.
-// After ErrReply, and only then, it is not known where the rest begins.
+// Read turns the part of a reply for one request into a decision, and returns the rest of the reply. The script returns
+// facts; the numbers are computed here, by the arithmetic of memory, and must agree with the script's A or R. If there
+// are uses, it fills them in instead: then the request is one of cost 0. After ErrReply, and only then, it is not known
+// where the rest begins.
 func (r *Rule) Read(part string, now int64, a *core.Ask, uses []core.Usage) (d core.Decision, rest string, err error) {
 	var seen [MaxLimits]facts
 	admitted, stamp, rest, err := r.readFacts(part, now, &seen)
@@ -100,7 +101,7 @@ func (r *Rule) readFacts(
 	switch verdict, rest := part[0], part[1:]; verdict {
 	case 'A', 'R':
 		// The newest stamp of all limits decides when the request is counted, and so about each limit.
-		stamp = now + r.Ahead
+		stamp = now + r.Delay
 		for i, limit := range r.Limits {
 			own, after, ok := readFacts(rest, limit, now)
 			if !ok {

@@ -19,7 +19,7 @@ func readers() []*Rule {
 		several = append(several, limit, core.Per(core.MaxLogRequests, core.MaxWindow).Using(a))
 		all = append(all, &Rule{Binding: core.Binding{Limits: []core.Limit{limit}}})
 	}
-	return append(all, &Rule{Binding: core.Binding{Limits: several}, Ahead: 1_000_000})
+	return append(all, &Rule{Binding: core.Binding{Limits: several}, Delay: 1_000_000})
 }
 
 // checkRead fails the test unless a decision or an error is one that reading may give for any reply.

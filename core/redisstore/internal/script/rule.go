@@ -1,5 +1,5 @@
 // Package script makes the keys, scripts and calls for the requests of a rule, and reads the replies of Redis. It knows
-// no connection: package redisstore sends the calls.
+// no connection: package server sends the calls.
 //
 //	rule.go    keys, and the calls for requests
 //	script.go  the scripts, rendered from decide.lua and return.lua
@@ -32,14 +32,14 @@ type Rule struct {
 	core.Binding
 	Script Script
 	Args   []any // of the script, for all limits
-	Ahead  int64 // how far ahead of the server's clock requests are counted, in microseconds
+	Delay  int64 // how far ahead of the server's clock requests are counted, in microseconds
 
 	prefix   string
 	numkeys  any      // the number of limits, as an argument
 	suffixes []string // of the keys, a limit each
 }
 
-// New returns what is said about a rule below the prefix of a store. s is of Decide.
+// New returns the Rule for keys under prefix; s is the script that Decide returned.
 func New(prefix string, rule core.Binding, s Script) Rule {
 	r := Rule{
 		Binding: rule, Script: s, Args: limitArgs(rule.Limits), prefix: prefix, numkeys: strconv.Itoa(len(rule.Limits)),
@@ -51,17 +51,17 @@ func New(prefix string, rule core.Binding, s Script) Rule {
 }
 
 // With returns r with other limits on the same counts, and with requests counted so far ahead, by the script s.
-func (r Rule) With(limits []core.Limit, ahead time.Duration, s Script) Rule {
-	r.Limits, r.Script, r.Args, r.Ahead = slices.Clone(limits), s, limitArgs(limits), ahead.Microseconds()
-	if ahead > 0 {
-		r.Args = append(r.Args, micros(ahead))
+func (r Rule) With(limits []core.Limit, delay time.Duration, s Script) Rule {
+	r.Limits, r.Script, r.Args, r.Delay = slices.Clone(limits), s, limitArgs(limits), delay.Microseconds()
+	if delay > 0 {
+		r.Args = append(r.Args, micros(delay))
 	}
 	return r
 }
 
 // Has reports whether r has these limits, and counts requests so far ahead.
 func (r *Rule) Has(limits []core.Limit, ahead time.Duration) bool {
-	return r.Ahead == ahead.Microseconds() && slices.Equal(r.Limits, limits)
+	return r.Delay == ahead.Microseconds() && slices.Equal(r.Limits, limits)
 }
 
 // maxClient is the length up to which a client's name stands in the key as it
@@ -108,9 +108,9 @@ func cut(dst []any, text string, ends []int) []any {
 
 // Keys appends the keys of a client, a limit each.
 func (r *Rule) Keys(dst []any, client string) []any {
-	var few [192]byte
-	var some [4]int
-	text, ends := r.appendKeys(few[:0], some[:0], client)
+	var buffer [192]byte
+	var bounds [4]int
+	text, ends := r.appendKeys(buffer[:0], bounds[:0], client)
 	return cut(dst, string(text), ends)
 }
 
@@ -158,16 +158,16 @@ type Request struct {
 	*core.Ask
 }
 
-// few is for how many requests a call is built without more memory than it takes: a batch has no more.
-const few = 32
+// maxStackRequests is the number of requests whose keys fit into buffers on the stack: a batch has no more.
+const maxStackRequests = 32
 
 // BatchArgs returns the call for requests of one script. Its memory is not used again: a call that goes on after its
 // deadline may still read it.
 func BatchArgs(requests []Request) []any {
 	first := requests[0].Rule
 	args := make([]any, 3, 3+len(requests)*(len(first.Limits)+len(first.Args)+2))
-	var keys [64 * few]byte
-	var ends [few]int
+	var keys [64 * maxStackRequests]byte
+	var ends [maxStackRequests]int
 	text, end := keys[:0], ends[:0]
 	for _, q := range requests {
 		text, end = q.Rule.appendKeys(text, end, q.Key)

@@ -44,10 +44,10 @@ var Return = sync.OnceValue(func() Script { return Make(returnSource()) })
 
 // Shape returns what the limits of rules have in common that have one script.
 func Shape(lease bool, limits []core.Limit) string {
-	shape, few := fmt.Sprint(lease), hasInlineWindows(limits)
+	shape, inline := fmt.Sprint(lease), hasInlineWindows(limits)
 	for _, l := range limits {
 		shape += " " + l.Algorithm.String()
-		if few {
+		if inline {
 			shape += micros(l.Window)
 		}
 	}
@@ -191,7 +191,7 @@ var truth = map[bool]string{true: "yes"}
 // ruleVariables returns the variables of a rule, and those of its limits, which have the rule's too. Among them are the
 // parts of the algorithms. It panics if an algorithm is unknown.
 func ruleVariables(lease bool, limits []core.Limit) (rule variables, all []variables) {
-	args, few := len(limitArgs(limits)), hasInlineWindows(limits)
+	args, inline := len(limitArgs(limits)), hasInlineWindows(limits)
 	if lease {
 		args++
 	}
@@ -202,7 +202,7 @@ func ruleVariables(lease bool, limits []core.Limit) (rule variables, all []varia
 	base := variables{
 		"Number": strconv.Itoa(len(limits)), "Args": strconv.Itoa(args),
 		"Lease":       truth[lease],
-		"Few":         truth[few], // Lua has no room for more variables
+		"Inline":      truth[inline], // Lua has no room for more variables
 		"AllowedLead": allowedLeadSource(len(limits)),
 	}
 	rule = maps.Clone(base)
@@ -219,7 +219,7 @@ func ruleVariables(lease bool, limits []core.Limit) (rule variables, all []varia
 		}
 	}
 	for i, l := range limits {
-		v := limitVariables(base, few, i+1, len(limits), l)
+		v := limitVariables(base, inline, i+1, len(limits), l)
 		own := algorithmOf(l.Algorithm)
 		all = append(all, withParts(v, own, number[own] > 1, "Find", "Judge", "Count", "Reply"))
 	}
@@ -227,13 +227,13 @@ func ruleVariables(lease bool, limits []core.Limit) (rule variables, all []varia
 }
 
 // limitVariables returns v with the variables of limit n of all.
-func limitVariables(v variables, few bool, n, all int, l core.Limit) variables {
+func limitVariables(v variables, inline bool, n, all int, l core.Limit) variables {
 	v = maps.Clone(v)
 	v["N"] = strconv.Itoa(n)
 	v["Key"] = fmt.Sprintf("KEYS[key + %d]", n)
 	v["Window"] = fmt.Sprintf("ARGV[arg + %d] + 0", all+n)
 	v["Slot"] = fmt.Sprintf("math.ceil(window%d / %d)", n, window.Slots)
-	if few {
+	if inline {
 		v["Key"] = "key" + v["N"]
 		v["Window"] = micros(l.Window)
 		v["Slot"] = strconv.FormatInt(limitOf(l).Slot(), 10)
@@ -242,9 +242,9 @@ func limitVariables(v variables, few bool, n, all int, l core.Limit) variables {
 }
 
 // withParts returns v with parts of an algorithm. several reports whether several limits of the rule have it.
-func withParts(v variables, own *algorithm, several bool, parts ...string) variables {
+func withParts(v variables, own *algorithm, repeated bool, parts ...string) variables {
 	v = maps.Clone(v)
-	v["Several"] = truth[several]
+	v["Repeated"] = truth[repeated]
 	for _, name := range parts {
 		v[name] = part(own.steps+" "+strings.ToLower(name), v)
 	}
