@@ -60,6 +60,9 @@ func ExampleStore_Check() {
 func ExampleStore_Stats() {
 	store := core.Must(redisstore.Open("redis://127.0.0.1:6379/0"))
 	defer store.Close()
+	if err := store.Check(context.Background()); err != nil {
+		slog.Warn("Redis is not fit for counting", "error", err)
+	}
 	expvar.Publish("sash", expvar.Func(func() any { return store.Stats() }))
 	for _, b := range store.Stats().Breakers {
 		fmt.Println(b.Server, "is", b.State)

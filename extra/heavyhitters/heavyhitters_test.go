@@ -49,8 +49,8 @@ func TestTop(t *testing.T) {
 		delete(counts, c.Key)
 	}
 	for key, n := range counts {
-		if n > top.Rest {
-			t.Errorf("%s is not listed and sent %d, want at most %d", key, n, top.Rest)
+		if n > top.Unlisted {
+			t.Errorf("%s is not listed and sent %d, want at most %d", key, n, top.Unlisted)
 		}
 	}
 }
@@ -67,7 +67,7 @@ func TestFewAreExact(t *testing.T) {
 	want := []heavyhitters.Client{
 		{Key: "c", AtLeast: 3, Requests: 3}, {Key: "b", AtLeast: 2, Requests: 2}, {Key: "a", AtLeast: 1, Requests: 1},
 	}
-	if !slices.Equal(top.Clients, want) || top.Rest != 0 || top.Requests != 6 {
+	if !slices.Equal(top.Clients, want) || top.Unlisted != 0 || top.Requests != 6 {
 		t.Errorf("%+v, want %+v of 6 requests and nothing unlisted", top, want)
 	}
 	for _, top := range []heavyhitters.Ranking{

@@ -19,8 +19,8 @@ type Ranking struct {
 	// Requests counts the requests of all clients of the rule, with this outcome.
 	Requests uint64 `json:"requests"`
 
-	// Rest is an upper bound on the requests of each client that is not in Clients.
-	Rest uint64 `json:"unlisted"`
+	// Unlisted is an upper bound on the requests of each client that is not in Clients.
+	Unlisted uint64 `json:"unlisted"`
 }
 
 // Client is a client of a [Ranking].
@@ -69,14 +69,14 @@ func (c *Clients) ranking(r *rule, o core.Outcome) Ranking {
 		var requests, unlisted uint64
 		clients, requests, unlisted = r.tables[o].sets[i].add(clients)
 		ranking.Requests += requests
-		ranking.Rest = max(ranking.Rest, unlisted)
+		ranking.Unlisted = max(ranking.Unlisted, unlisted)
 	}
 	slices.SortFunc(clients, func(a, b Client) int {
 		return cmp.Or(cmp.Compare(b.AtLeast, a.AtLeast), cmp.Compare(b.Requests, a.Requests), cmp.Compare(a.Key, b.Key))
 	})
 	k := min(c.k, len(clients))
 	for _, c := range clients[k:] {
-		ranking.Rest = max(ranking.Rest, c.Requests)
+		ranking.Unlisted = max(ranking.Unlisted, c.Requests)
 	}
 	ranking.Clients = slices.Clone(clients[:k])
 	return ranking

@@ -12,8 +12,8 @@ import (
 
 // rendered are the hashes of the scripts that decide by the first so many algorithms, and of the one that returns.
 var rendered = map[int]string{
-	3: "3f167c80a5e35ee35cfac25f31b4fa542e484821f9d86f88124d7a83b571f766",
-	4: "5e6276070b796d70c6585dc17cc581775f1de844deb0a3a07488978fbf60bb54",
+	3: "577ee4b00a845b9034385cef31074e630a42f1a4aa4b6ba9850ddb5969adbd92",
+	4: "4513b3d69177fe0e00feb22289ce1fd1e537b7646316d701cd9ddab86dd10ba3",
 	0: "9adaad1af3972e9fb857275b392b52092600662f97ad22951d84582784f3832d",
 }
 
