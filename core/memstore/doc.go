@@ -9,17 +9,20 @@
 //
 // # A full store
 //
-// Evicted units go on counting: no client is ever admitted above its limit,
-// however full the store. A full store evicts the clients that have used the
-// least of their limits, and keeps an estimate of each in a sketch. The client
-// begins with this estimate when it is back. The cost is precision, in one
-// direction: a client that was evicted, or that shares an entry of the sketch,
-// may be refused early. Its RetryAfter and ResetAfter may be too long by up to a
-// window, never too short: RetryAfter is up to two windows, and with a CoarseLog a
-// slot more. Its Usage is this upper bound. With a Bucket the bound may be a
-// thousandth too high, and Return gives nothing back. A debt of more than two
-// windows may be discarded, as may any debt if a limiter with another window asks.
-// A store that is not full is exact.
+// A full store looks at a few clients, evicts the one that has used the least of
+// its limit, and keeps an estimate of it in a sketch. The client begins with this
+// estimate when it is back. So evicted units go on counting, and no client is
+// admitted above its limit, with one exception: of a Bucket, a debt of more than
+// two windows may be discarded, as may any debt if a limiter with another window
+// asks.
+//
+// The cost is precision: a client that was evicted, or that shares an entry of the
+// sketch, may be refused early. Its RetryAfter and ResetAfter may be too long by up
+// to a window, never too short: RetryAfter is up to two windows, and with a
+// CoarseLog a sixtieth more (longer if a store has rules over more than 28 different
+// windows). Its Usage is this upper bound, with a Bucket up to a thousandth higher.
+// Return gives nothing back for an evicted client, nor under a Bucket or a
+// SlidingCounter when it is back. Until a store is full, none of this applies.
 //
 // # Inside
 //
@@ -38,8 +41,9 @@
 //	       hash of key and limit -> | epoch, rest, 8 x (print, older, newer)  |
 //	                                +-----------------------------------------+
 //
-// A slot is one client under one limit, in 56 bytes. A slot of a log with more
-// than two entries has a ring of stamps. A bucket of the sketch is 64 bytes: 8
+// A slot is one client under one limit, in 56 bytes. A log has a ring of
+// stamps from the third entry on. A cost other than 1 makes it a ring of pairs, of a
+// stamp and a total. A bucket of the sketch is 64 bytes: 8
 // entries of 16 bits of a hash and the client's units in the newest epoch and the
 // one before, and an upper bound for all other clients of the bucket.
 package memstore

@@ -6,7 +6,7 @@ import "github.com/sashlimit/sash/core/internal/window"
 // looks at sampleSize slots, evicts the slot that has used the smallest part of
 // its limit, and records the slot's units in its sketch. When the evicted client
 // is back, it begins with the estimate of the sketch. So any slot may be evicted,
-// and no client is ever admitted above its limit.
+// and no client is admitted above its limit (doc.go has the exception).
 //
 // In a flood, where most requests have keys that are new to the shard, the first
 // request of a client evicts no other: it is counted in the sketch alone, and the
@@ -56,7 +56,7 @@ func (s *Store) makeRoomForRules(n int64) bool {
 		sh := &s.shards[i]
 		now := s.lock(sh)
 		for got = s.borrow(n); !got && sh.n > 0 && max(sh.own-s.share, sh.large) > 0; got = s.borrow(n) {
-			slot := sh.leastUsed(nil, 0, now, sampleSize)
+			slot := sh.leastUsed(&ledger{}, 0, now, sampleSize)
 			if sh.own <= s.share { // no slot has borrowed
 				slot = sh.longest()
 			}
@@ -79,7 +79,7 @@ func (sh *shard) longest() (best int) {
 }
 
 // leastUsed returns the slot to evict, or -1 if all slots are of the request's
-// client. For rules there is no client, and c is nil. It looks at sample slots in a
+// client. For rules there is no client, and c has no limits. It looks at sample slots in a
 // row, and the next call begins with the second of them, so that nearly all are in
 // the processor's cache.
 func (sh *shard) leastUsed(c *ledger, h hash, now int64, sample int) int {

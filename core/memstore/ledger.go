@@ -173,9 +173,10 @@ func (l *limit) verdict(v window.Verdict, r *request) window.Verdict {
 // Reset implements [core.Ledger]. The sketch's units of the client cannot be
 // removed, since other clients may depend on them: an empty slot overrides them.
 // So the Reset of an evicted client holds for as long as the client keeps this
-// slot, which is evicted after all slots that have used less than their whole
-// limit. Then the client has its earlier units again. Reset ignores the context:
-// it waits for nothing, and a fallback is reset after Redis has used up the time.
+// slot: it is evicted only if no slot of the sample has used less than its whole
+// limit. Then the client has its earlier units again. Reset ignores the context,
+// since it waits for nothing. As a fallback it is called with a context that has
+// already expired.
 func (c *ledger) Reset(_ context.Context, key string) error {
 	h := c.store.hash(key)
 	sh := c.store.shard(h)

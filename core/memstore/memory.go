@@ -2,7 +2,7 @@ package memstore
 
 import "github.com/sashlimit/sash/core/internal/window"
 
-// A store's bytes are divided once, when it is made: a quarter is for sketches;
+// A store's bytes are divided once, when it is made: up to a quarter is for sketches;
 // half of the rest is shared out among the shards, and the other half is common.
 // A shard always gets what its share holds, so no other shard can take the place
 // of its clients. Beyond that it borrows from the common half while there is

@@ -86,8 +86,8 @@ func (s *Store) number(rule core.Binding, l core.Limit) (identNumber, boundNumbe
 		return identNumber, boundNumber, nil
 	}
 	if r.bytes+bytes > s.max/rulesShare || !s.makeRoomForRules(bytes) {
-		return 0, 0, fmt.Errorf("sash: rule %q does not fit into the memstore: its %d limits take %d of %d bytes, "+
-			"and rules may take a quarter; bind a rule once and use its Limiter again, "+
+		return 0, 0, fmt.Errorf("sash: rule %q does not fit into the memstore: the store already holds %d limits, "+
+			"which take %d of %d bytes, and rules may take a quarter; bind a rule once and use its Limiter again, "+
 			"or give memstore.WithMaxBytes more", rule.Rule, len(r.idents), r.bytes, s.max)
 	}
 	r.bytes += bytes

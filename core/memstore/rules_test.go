@@ -56,7 +56,7 @@ func TestTooManyRules(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "rules may take a quarter") {
 		t.Fatalf("after %d rules: %v, want an error that says how much rules may take", bound, err)
 	}
-	says := fmt.Sprintf("its %d limits take %d of 65536 bytes", bound, 64*bound+160)
+	says := fmt.Sprintf("already holds %d limits, which take %d of 65536 bytes", bound, 64*bound+160)
 	if !strings.Contains(err.Error(), says) {
 		t.Errorf("got %q, want it to say %q", err, says)
 	}

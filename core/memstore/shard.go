@@ -6,8 +6,8 @@ import (
 )
 
 // shard is a part of the keys under a lock of its own. All limits of a client
-// are in the same shard, so that a decision takes one lock. Every method needs
-// sh.mu to be held.
+// are in the same shard, so that a decision takes one lock. Every method but
+// addTo needs sh.mu to be held.
 type shard struct {
 	// One cache line, up to the list of chunks: most decisions need no other. Each line that is written moves between
 	// processors that decide in turns.
@@ -31,7 +31,7 @@ type shard struct {
 
 const shardBytes = int64(unsafe.Sizeof(shard{}))
 
-// need is memory that a client lack.
+// need is memory that a client lacks.
 type need struct {
 	slots int
 	rings int64 // bytes

@@ -5,8 +5,9 @@ import "github.com/sashlimit/sash/core/internal/window"
 // sketch holds the units of the clients that a shard has evicted. Its estimate of
 // a client is never too low. It may be too high, or last too long:
 //
-//   - Units are kept by epoch. An epoch is as long as the window, and of a CoarseLog a
-//     slot longer. So units count for up to a window more.
+//   - Units are kept by epoch. So they count for up to an epoch more. An epoch is as
+//     long as the window, and of a CoarseLog a sixtieth longer. Of windows beyond the
+//     first ownClasses it is two to four times as long.
 //   - Numbers of 2048 units and more are rounded up by up to a thousandth. A core.Bucket
 //     counts microseconds here, so most of its numbers are rounded.
 //   - A bucket of 64 bytes has entries for 8 clients; the others share its rest.

@@ -31,8 +31,8 @@ type Stats struct {
 	Full uint64
 }
 
-// events counts the events of a shard for [Stats]. A decision about a client that has
-// a slot has none of them.
+// events counts the events of a shard for [Stats]. A client with a slot is never counted in refusedEvicted,
+// refusedNewKeys or sketchOnly for that limit. Its ring may still evict others, or find the store full.
 type events struct {
 	evictions, sketchOnly, refusedEvicted, refusedNewKeys, full uint64
 }

@@ -27,9 +27,10 @@ const (
 
 // Store is an in-process [core.Store]. It is safe for concurrent use. A client
 // under one limit takes about 70 bytes, and with a SlidingLog about 9 more per
-// admitted request in the window from the third on, with a CoarseLog 512 more once two
-// slots are in use, however long its key is: keys are kept as 64-bit hashes under a
-// random seed. The first clients take up to 370 bytes each, in a store of the default
+// admitted request in the window from the third on, or about 18 per request once a
+// cost is not 1. With a CoarseLog it takes 512 more once requests count in two
+// sixtieths of the window. The length of its key does not matter: keys are kept as
+// 64-bit hashes under a random seed. The first clients take up to 370 bytes each, in a store of the default
 // size all together up to 0.1 MB.
 type Store struct {
 	max   int64
@@ -58,18 +59,19 @@ var _ core.Store = (*Store)(nil)
 type Option func(*Store)
 
 // WithMaxBytes bounds the memory of the store, all tables counted. The default
-// is [DefaultMaxBytes], the least [MinMaxBytes]. A quarter of it is for the
+// is [DefaultMaxBytes], the least [MinMaxBytes]. Up to a quarter of it is for the
 // sketches of evicted clients, and takes memory only when something was evicted.
 //
 // A full store evicts clients that have used little of their limits, and their
-// units go on counting: no client is ever admitted above a limit. A client that
+// units go on counting: no client is admitted above a limit, but for a debt
+// of a Bucket (see the documentation of the package). A client that
 // was evicted, or a new one that shares an entry of the sketch, may be refused
-// early, with a RetryAfter of up to two windows, and with a CoarseLog a slot more
+// early, with a RetryAfter of up to two windows, and with a CoarseLog a sixtieth more
 // (longer if a store has rules over more than 28 different windows). A log of many
 // entries that finds no memory merges them, so that they count for a little longer.
 //
-// The only case of [core.ErrStoreFull] is a rule with thousands of limits, for which
-// a shard has too few slots.
+// The only case of [core.ErrStoreFull] is a rule with so many limits that the slots
+// and logs of one client exceed a shard's share.
 func WithMaxBytes(n int64) Option {
 	return func(s *Store) {
 		if n < MinMaxBytes || n > maxMaxBytes {

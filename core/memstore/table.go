@@ -24,11 +24,11 @@ const (
 	tombstone  = maxIndex // an entry of an old index that has been moved or removed
 )
 
-// layout is a number of chunks, and the length of the last one: a shard of few clients has no page for them.
+// layout is a number of chunks, and the length of the last one: a shard of few clients has no whole chunk.
 type layout struct{ chunks, last int }
 
-// layoutOf returns the least layout for a number of slots. A last chunk has 4 slots, 9, 25, 41, 57 or 73: with the word
-// they fill what the allocator gives, and at most 16 must go before there is memory for a ring.
+// layoutOf returns the least layout for a number of slots. A last chunk has 4 slots, 9, 25, 41, 57 or 73. From 25 on
+// they and the allocator's word fill what the allocator gives. At most 16 must go before there is memory for a ring.
 func layoutOf(slots int) (l layout) {
 	const least, step = 4, 16
 	if slots == 0 {
@@ -156,7 +156,7 @@ func grownIndex(index, slots int) int {
 	return index
 }
 
-// shrunkIndex returns the greatest length of an index when a chunk goes and the given slots stay.
+// shrunkIndex returns the length of an index for fewer slots: a quarter if at most half of that is used, or the same.
 func shrunkIndex(index, slots int) int {
 	if small := index / 4; small >= 16 && slots*4 <= small*2 {
 		return small
@@ -173,14 +173,14 @@ func (t *table) reindex(size int) {
 	t.index = make([]uint32, size)
 }
 
-// migrated is the number of positions that migrate moves. By the time at which an index is full, 16 positions for each
-// new slot have moved all entries into it.
-const migrated = 16
+// migrateStep is the number of positions that migrate moves. Each new slot calls migrate, so the old index is empty
+// before the new one is full.
+const migrateStep = 16
 
 // migrate moves some entries of the old index, and returns its length once it is empty, or else 0.
 func (t *table) migrate() int {
 	from := t.old.index
-	for range min(migrated, len(from)-t.old.moved) {
+	for range min(migrateStep, len(from)-t.old.moved) {
 		if e := &from[t.old.moved]; *e != 0 && *e != tombstone {
 			s := t.slot(int(*e&maxIndex) - 1)
 			at, _ := t.seek(t.index, s.hash, s.ident)

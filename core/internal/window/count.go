@@ -10,7 +10,8 @@ import "github.com/sashlimit/sash/core"
 // algorithms stand in the fields of a [Log].
 type Count struct{ log Log }
 
-// algorithm is a Count as one algorithm reads and changes it. Each algorithm has one file, and no other code knows it.
+// algorithm is a Count as one algorithm reads and changes it. Code outside an algorithm's files calls it through this
+// interface.
 // The methods of Count, Limit and EvictedCount document these methods; the second group does not look at the Count.
 type algorithm interface {
 	minStamp(l Limit) int64
@@ -52,15 +53,14 @@ func (l Limit) algorithm() algorithm { return empty.of(l.Algorithm) }
 // Timestamped reports whether each unit keeps the time of its request or slot.
 func (l Limit) Timestamped() bool { return l.algorithm().timestamped() }
 
-// start returns the earliest stamp of a request after a unit is counted at a time: for a counter, the start of its
-// fixed window.
+// start returns the start of the fixed window, or of the slot of a CoarseLog, in which a unit of a time is counted. For
+// other algorithms it is the time itself.
 func (l Limit) start(at int64) int64 { return l.algorithm().start(l, at) }
 
-// end returns the time from which units that are counted at a time take a window to expire: for a counter, the end of
-// its fixed window.
+// end returns the end of the fixed window or slot: a unit counts for a window after it.
 func (l Limit) end(at int64) int64 { return l.algorithm().end(l, at) }
 
-// Epoch returns the least Span of a [Bound] of the limit: the longest time for which a unit counts, or half of it.
+// Epoch returns the least Span of a [Bound] of the limit. No unit counts after the end of the next epoch.
 func (l Limit) Epoch() int64 { return l.algorithm().epoch(l) }
 
 // Clone returns a copy of c with a ring of its own.

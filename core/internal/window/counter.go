@@ -75,7 +75,7 @@ func (c Counter) Decide(l Limit, now, stamp, cost int64) Verdict {
 	return v
 }
 
-// falls is the least e at which weighted(prev, e, w) is at most room, where
+// decayTime returns the least e at which weighted(prev, e, w) is at most room, where
 // 0 <= room < prev. It solves the equation and then corrects the solution to what the
 // doubles really say.
 func decayTime(prev, room, w int64) int64 {

@@ -58,8 +58,8 @@ func (p EvictedCount) Words(a core.Algorithm, cost int64) int {
 	return empty.of(a).restoredWords(p, cost)
 }
 
-// Decide returns the verdict on a request of an evicted client. After RetryAfter the same p admits the request: that is
-// up to a window after the end of the epoch.
+// Decide returns the verdict on a request of an evicted client. After RetryAfter p admits the request if nothing was
+// added to it. Newer units begin to expire after the end of the epoch, so RetryAfter may be longer than a window.
 func (p EvictedCount) Decide(b *Bound, now, cost int64) Verdict {
 	return b.algorithm().decideEvicted(p, b, now, cost)
 }

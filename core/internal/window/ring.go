@@ -19,7 +19,7 @@ import (
 // stamp is at least a window after the dropped entries, even if the clock steps
 // back in between.
 type Log struct {
-	first, last int64  // the oldest and the newest stamp; undefined if entries is 0
+	first, last int64  // the oldest and the newest stamp; if entries is 0, last is 0 or has expired
 	head        uint32 // the index of the oldest entry
 	entries     uint32
 

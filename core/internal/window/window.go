@@ -26,7 +26,8 @@ func Duration(micros int64) time.Duration {
 	return time.Duration(micros) * time.Microsecond
 }
 
-// Limit is N units in any window of W microseconds, by the Algorithm. The algorithms' own types ignore the last.
+// Limit is N units in any window of W microseconds, by the Algorithm. The types Log, Counter and Bucket ignore
+// Algorithm.
 type Limit struct {
 	N, W      int64
 	Algorithm core.Algorithm
@@ -64,7 +65,7 @@ type Verdict struct {
 	Admitted   bool
 	Remaining  int64 // units left after the request, at least 0
 	ResetAfter int64 // microseconds, 0 when nothing is counted
-	RetryAfter int64 // microseconds, 0 when admitted, Never
+	RetryAfter int64 // microseconds, 0 when admitted, or Never
 }
 
 // Binds reports whether a limit with verdict v, listed after one with verdict w,
