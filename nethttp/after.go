@@ -10,13 +10,14 @@ import (
 //
 //	nethttp.CountWhen(func(r *http.Request, status int) bool { return status == http.StatusUnauthorized })
 //
-// A request is counted before its handler runs, and given back afterwards if counted returns false. So the limit holds
-// for the starts of requests, even of concurrent ones. Slow requests may end in the same window;
-// http.Server.ReadTimeout bounds them. The limit fields have the remaining units during the request.
+// A request is counted before its handler runs, and given back afterwards if counted returns false. A request counts in
+// the window in which it starts. So more failures than the limit may end in one window if slow requests end together;
+// http.Server.ReadTimeout stops clients that make them slow by their body. The limit fields have the remaining units
+// during the request.
 //
-// A request over the limit waits while requests of its client are in flight at this guard, in this process, until it is
-// admitted or no request was given back for a second. If some are in flight even then, its Retry-After is 1. The
-// observer gets the last decision.
+// A request over the limit whose Retry-After is more than a second waits while requests of its client are in flight at
+// this guard, in this process, until it is admitted or no request was given back for a second. If some are in flight
+// even then, its Retry-After is 1. The observer gets the last decision.
 //
 // status is that of the response, as [http.ResponseWriter] sends it: 101 if the handler has hijacked the connection,
 // 500 if it has panicked before a status was sent. If the request's context has ended before a status was sent, also
@@ -37,8 +38,8 @@ func CountWhen(counted func(r *http.Request, status int) bool) Option {
 // middleware.
 //
 // Before the handler, the request has an estimated cost by [WithCost], or 1, by which it is admitted or refused. After
-// the handler the rest is given back, or the excess is counted, even beyond the limit: later requests wait until units
-// are free again. An estimate of 0 refuses no request.
+// the handler the remainder is given back, or the excess is counted, even beyond the limit: later requests wait until
+// units are free again. An estimate of 0 refuses no request.
 //
 // cost is called as the function of [CountWhen] is. A negative cost leaves the estimate. A cost of 0 counts nothing, so
 // the two options are not used together.
@@ -46,8 +47,8 @@ func CostAfter(cost func(r *http.Request, status int, bytes int64) int) Option {
 	return withFunc("CostAfter", cost, func(c *guard.Config) { c.CostAfter = cost })
 }
 
-// WithDecisionInContext puts the [Admission] of a request into the context of its handler, for [FromContext]. Without
-// the option, requests have no such cost.
+// WithDecisionInContext puts the [Admission] of a request into the context of its handler, for [FromContext]. It adds
+// some allocations to each request.
 func WithDecisionInContext() Option {
 	return option(func(c *guard.Config) error {
 		c.DecisionInContext = true

@@ -6,10 +6,10 @@
 //
 // # What a client sees
 //
-// Every limited response has the fields of [WithHeaders], set before the handler runs. Nested guards decide one after
-// the other, and the fields of the inner one replace those of the outer one. The limiter's policy decides while the
-// store fails, or where a function of [WithLimits], [WithLimiter] or [WithCost] fails or returns numbers that no limit
-// may have: under [core.FailOpen] the request is served without limit fields. A refused request never reaches the
+// A response has the fields of [WithHeaders], set before the handler runs, if the decision has a limit. Nested guards
+// decide one after the other, and the inner one replaces fields of the same name. The limiter's policy decides while
+// the store fails, or where a function of [WithLimits], [WithLimiter] or [WithCost] fails or returns numbers that no
+// limit may have: under [core.FailOpen] the request is served without limit fields. A refused request never reaches the
 // handler. Its response has no fields of another guard's limit, and Cache-Control: no-store, and:
 //
 //	429  over the limit                    Retry-After, unless the request can never pass
@@ -35,8 +35,8 @@ import (
 	"github.com/sashlimit/sash/nethttp/internal/guard"
 )
 
-// Guard admits or refuses requests. It does not change, and is safe for concurrent use. The handler gets the
-// ResponseWriter of the server, or with [CountWhen] and [CostAfter] one that wraps it: http.Flusher, http.Hijacker,
+// Guard admits or refuses requests. Its configuration does not change; it is safe for concurrent use. The handler gets
+// the ResponseWriter of the server, or with [CountWhen] and [CostAfter] one that wraps it: http.Flusher, http.Hijacker,
 // io.ReaderFrom and http.ResponseController work with both.
 type Guard struct {
 	guard *guard.Guard
@@ -49,11 +49,11 @@ func New(limiter *core.Limiter, key func(*http.Request) (string, error), opts ..
 	if key == nil {
 		return nil, guard.ErrNoKeyFunction
 	}
-	d, err := guard.New(limiter, nil, opts)
+	g, err := guard.New(limiter, nil, opts)
 	if err != nil {
 		return nil, err
 	}
-	return &Guard{d, key}, nil
+	return &Guard{g, key}, nil
 }
 
 // Middleware returns the [Guard.Handler] of a guard by [New]. It panics if New returns an error: while the program

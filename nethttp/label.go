@@ -11,9 +11,10 @@ import (
 // request, since each label is a time series of metrics. By default, and if the function returns "", the label is the
 // pattern that the router has matched before the guard runs.
 //
-// The [Guard.Handler] of a ServeMux, and package sashchi, find the pattern without the option. It is for a ServeMux
-// inside other handlers, and for other routers; docs/nethttp.md has a function. The function is called by many
-// goroutines at once, and only if the limiter has an observer other than that of core.LogErrors.
+// The [Guard.Handler] of a ServeMux, and the adapters for chi, gin and echo, find the pattern without the option. It is
+// for a ServeMux inside other handlers, and for other routers; docs/nethttp.md has a function. The function is called
+// by many goroutines at once, and only if the limiter has an observer other than that of core.LogErrors, or with
+// [WithLimiter].
 func WithLabel(label func(*http.Request) string) Option {
 	return withFunc("WithLabel", label, func(c *guard.Config) {
 		c.Label = func(r *http.Request, _ any) string { return label(r) }

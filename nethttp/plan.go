@@ -8,16 +8,15 @@ import (
 )
 
 // WithLimits sets the limits of each request, such as numbers of a database for the client. limits gets the client's
-// key, such as [keyfuncs.APIKeyKey] of its account, and returns one limit for each limit of the limiter, in the same
-// order, with other Requests, and a Bucket with any window. The counts are those of the limiter, so a client whose
-// numbers change keeps its used units; see [core.Request]. nil means the limits of the limiter. All header fields have
-// these numbers, RateLimit-Policy too.
+// key, such as [keyfuncs.APIKeyKey] of its account. It must return the limiter's limits in the same order. Only
+// Requests may differ, and the Window of a Bucket. A nil slice and a nil error mean the limiter's own limits. The
+// counts are those of the limiter, so a client whose numbers change keeps its used units; see [core.Request]. All
+// header fields have these numbers, RateLimit-Policy too.
 //
 // limits is called for each request with a key that is not skipped, by many goroutines at once, and must not read the
 // body. It must be quick: keep the numbers in memory for some seconds. The guard does not change the slice, so limits
-// may return the same one again. If limits returns an error, or limits that differ from the limiter's in more, the
-// limiter's policy decides, with an error that matches core.ErrLimits; nil, nil uses the limiter's limits instead. For
-// a limiter without limits it may return any.
+// may return the same one again. If limits returns an error, or limits that differ in more, the limiter's policy
+// decides, with an error that matches core.ErrLimits. For a limiter without limits it must return some, of any form.
 func WithLimits(limits func(r *http.Request, key string) ([]core.Limit, error)) Option {
 	return withFunc("WithLimits", limits, func(c *guard.Config) { c.Limits = limits })
 }

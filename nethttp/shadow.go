@@ -4,10 +4,11 @@ import (
 	"github.com/sashlimit/sash/nethttp/internal/guard"
 )
 
-// Shadow tests a limit: every request is decided, counted and observed as without it, and goes on to its handler
-// whatever the decision, without limit fields. It goes on also if it has no key, or if the store fails, whatever the
-// policy. The events of the observer have Shadow set, and the Decision without Shadow, for [Status]. To switch a shadow
-// on and off while the program runs, use [ShadowWhile].
+// Shadow tests a limit in a dry run: every request is decided, counted and observed as without it, and goes on to its
+// handler whatever the decision, without limit fields. It goes on also if it has no key, or if the store fails,
+// whatever the policy. With [CountWhen], a shadowed request does not wait, so it may report more refusals. An event has
+// Shadow set, and its Decision is the one that would have been enforced, so [Status] gives the status that the client
+// would have got. To switch a shadow on and off while the program runs, use [ShadowWhile].
 //
 // Shadow holds for one guard, not for outer and inner ones. It does not hold for a limiter inside a key function
 // (keyfuncs.LimitFailures), whose refusals have no effect here.

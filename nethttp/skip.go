@@ -24,11 +24,12 @@ import (
 //
 // Methods and paths are compared byte for byte with r.Method and r.URL.Path, as the guard gets them: behind an
 // http.StripPrefix without the prefix. "/health" excludes neither /healthz nor //health nor /api/../health. There are
-// no wildcards: an argument with "*", "{" or "?" is an error of construction, since it would never match. So is one
-// with escapes, such as "/caf%C3%A9" for "/café", or with a blank at its end.
+// no wildcards: an argument with "*", "{" or "?" is rejected, since it is almost always meant as a pattern or a query.
+// So is one with escapes, such as "/caf%C3%A9" for "/café", or with a blank at its end.
 //
-// A path with unusual escapes, such as /%68ealth or /api/..%2fhealth, is never excluded (its r.URL.RawPath is not
-// empty), since routers disagree about its page. Several SkipPaths add up.
+// A request whose r.URL.RawPath is not empty is never skipped: its path has unusual escapes, as /%68ealth and
+// /api/..%2fhealth have, or characters such as ( ) ! that net/url would write otherwise. Routers disagree about which
+// route it matches. Several SkipPaths add up.
 func SkipPaths(paths ...string) Option {
 	paths = slices.Clone(paths)
 	return option(func(c *guard.Config) error {

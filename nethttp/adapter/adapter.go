@@ -1,6 +1,7 @@
 // Package adapter helps to write an adapter, which gives the context, the route patterns and the errors of a framework
 // to sash: for key functions, labels and refusals. An adapter describes its framework in a [Framework], and gets from
 // [New] the function that its middleware calls. Package adaptertest describes how to write an adapter, and tests one.
+// The middleware of an invented framework, mill:
 //
 //	serve := core.Must(adapter.New(framework, limiter, key, opts...))
 //	return func(next mill.Handler) mill.Handler {

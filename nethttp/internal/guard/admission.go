@@ -12,7 +12,7 @@ import (
 	"github.com/sashlimit/sash/internal/inflight"
 )
 
-// Admission is an admitted request that may still cost more or less. It is settled after the handler.
+// Admission is a request at its handler, whose cost may still change. It is settled after the handler.
 type Admission struct {
 	guard       *Guard
 	reservation *core.Reservation
@@ -50,10 +50,10 @@ func (a *Admission) done() {
 // AdmissionKey is the key of the context value that nethttp.FromContext returns.
 type AdmissionKey struct{}
 
-// Decision returns the decision that admitted the request.
+// Decision returns the limiter's decision. In shadow it may be a refusal.
 func (a *Admission) Decision() core.Decision { return a.reservation.Decision }
 
-// Settle sets the real cost of the request. Only the first call has an effect.
+// Settle sets the real cost of the request. Only the first call with a cost of 0 or more has an effect.
 func (a *Admission) Settle(ctx context.Context, cost int64) error {
 	if cost >= 0 { // a negative one settles nothing
 		defer a.settled.Store(true)

@@ -8,7 +8,8 @@ import (
 	"github.com/sashlimit/sash/core"
 )
 
-// answer sets the header fields for the decision of v by the limits, and reports whether it admits the request. The
+// answer sets the header fields for the decision of v by the limits, and reports whether it admits the request. For a
+// refusal it first sets the random part of the decision's RetryAfter, and a deadline for the body of the request. The
 // fields about the body of a refusal are set with the body.
 func (g *Guard) answer(v *Visit, limits []core.Limit) bool {
 	d := &v.Decision
@@ -18,7 +19,7 @@ func (g *Guard) answer(v *Visit, limits []core.Limit) bool {
 	}
 	limitBodyRead(v.W, v.R)
 	switch why := reasonOf(d); {
-	case d.RetryAfter == 0 && why == noStore:
+	case d.RetryAfter == 0 && why == unavailable:
 		d.RetryAfter = randomSeconds(g.config.OutageRetryAfter, 2*g.config.OutageRetryAfter)
 	case g.config.Jitter > 0 && why == overLimit:
 		d.RetryAfter += randomSeconds(0, g.config.Jitter)
@@ -42,8 +43,8 @@ const bodyReadTimeout = time.Second
 // limitBodyRead sets a read deadline of bodyReadTimeout for the body of a refused request. Before it answers, net/http
 // reads up to 256 KB of the body to reuse the connection, and would wait for a slow client until Server.ReadTimeout, or
 // without end. The server sets a new deadline before the next request. If the ResponseWriter has no deadlines, the
-// connection is closed after the response: then net/http answers first. HTTP/2 does not wait for the body, and a close
-// would end the other requests of the connection.
+// response has Connection: close: then net/http answers first. HTTP/2 does not wait for the body, and there this field
+// would make the server send GOAWAY, which ends the connection after its open streams.
 //
 // ContentLength alone says whether there is a body: an outer handler may have replaced r.Body, but the server reads its
 // own.

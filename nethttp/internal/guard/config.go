@@ -59,7 +59,7 @@ func (c *Config) IsSkipped(r *http.Request, context any) bool {
 		slices.ContainsFunc(c.Skip, func(skip func(*http.Request, any) bool) bool { return skip(r, context) })
 }
 
-// isSkippedKey reports whether an option exempts the client named key.
+// isSkippedKey reports whether an option exempts the client with this key.
 func (c *Config) isSkippedKey(key string) bool {
 	return slices.ContainsFunc(c.SkipKeys, func(skip func(string) bool) bool { return skip(key) })
 }

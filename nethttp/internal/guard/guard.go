@@ -14,7 +14,7 @@ import (
 	"github.com/sashlimit/sash/internal/inflight"
 )
 
-// Guard decides requests by a limiter and a Config. It does not change, and is safe for concurrent use.
+// Guard decides requests by a limiter and a Config. Its configuration does not change; it is safe for concurrent use.
 type Guard struct {
 	limiter  *core.Limiter
 	config   Config
@@ -32,15 +32,15 @@ func New[O any](limiter *core.Limiter, adapter any, opts []O) (*Guard, error) {
 	if err := CheckLimiter(limiter, c.Limiter != nil || c.Limits != nil); err != nil {
 		return nil, err
 	}
-	d := &Guard{limiter: limiter, limits: limiter.Limits(), config: c, watch: new(watch),
+	g := &Guard{limiter: limiter, limits: limiter.Limits(), config: c, watch: new(watch),
 		inflight: &inflight.Set{MaxWait: inflight.RetryInterval}}
 	if err == nil {
-		d.names, err = fieldNames(c.Formats)
+		g.names, err = fieldNames(c.Formats)
 	}
 	if err != nil && limiter.Name()+limiter.RuleName() != "" {
 		err = &errs.Error{Prefix: limiter.String() + ": ", Err: err}
 	}
-	return d, err
+	return g, err
 }
 
 // apply applies the options to c.
@@ -95,9 +95,9 @@ type Visit struct {
 	response  refusalResponse
 }
 
-// Admit decides the request of v, sets the limit fields, and reports whether the request may reach its handler. key is
-// called at most once, and not for a skipped request.
-func (g *Guard) Admit(v *Visit, key func() (string, error)) bool {
+// Admit decides the request of v, sets the limit fields, and reports whether the request may reach its handler. findKey
+// is called at most once, and not for a skipped request.
+func (g *Guard) Admit(v *Visit, findKey func() (string, error)) bool {
 	v.guard = g
 	d := &v.Decision
 	if g.config.IsSkipped(v.R, v.Context) {
@@ -109,17 +109,17 @@ func (g *Guard) Admit(v *Visit, key func() (string, error)) bool {
 		g.label(v, &request)
 	}
 	limits := g.limits
-	name, err := key()
+	key, err := findKey()
 	switch {
-	case err != nil || name == "":
+	case err != nil || key == "":
 		decideWithoutKey(v, g.limiter, &request, err)
-	case g.config.isSkippedKey(name):
-		request.Key = name
+	case g.config.isSkippedKey(key):
+		request.Key = key
 		d.Allowed, d.Source = true, core.SourceSkipped
 		g.limiter.Report(v.R.Context(), request, *d)
 		return true
 	default:
-		request.Key, request.Cost = name, 1
+		request.Key, request.Cost = key, 1
 		if g.config.Cost != nil {
 			request.Cost = int64(g.config.Cost(v.R, v.Context))
 		}
@@ -132,7 +132,8 @@ func (g *Guard) Admit(v *Visit, key func() (string, error)) bool {
 	return g.answer(v, limits)
 }
 
-// label sets the label of a request by the function of the option, if there is an observer.
+// label sets the label of a request by the function of the option, if the limiter has an observer or another limiter
+// may be chosen, which may have one.
 func (g *Guard) label(v *Visit, request *core.Request) {
 	if g.limiter.Observed() || g.config.Limiter != nil {
 		if found := g.config.Label(v.R, v.Context); found != "" {

@@ -54,16 +54,16 @@ func (p *proxyWatch) inspect(r *http.Request, key string) string {
 // on the proxy's own host has the same address.
 func isForwarded(r *http.Request, peer netip.Addr) bool {
 	trusted := keyfuncs.TrustProxies(netip.PrefixFrom(peer.WithZone(""), peer.BitLen()))
-	name, err := keyfuncs.IP(trusted)(r)
-	return err == nil && !isKeyOf(name, peer)
+	key, err := keyfuncs.IP(trusted)(r)
+	return err == nil && !isKeyOf(key, peer)
 }
 
 // isKeyOf reports whether key is the key of an address, or joins it with others.
 func isKeyOf(key string, addr netip.Addr) bool {
-	name := keyfuncs.IPKey(addr, 0)
-	if key == name || key == addr.String() {
+	ipKey := keyfuncs.IPKey(addr, 0)
+	if key == ipKey || key == addr.String() {
 		return true
 	}
 	joined, ok := strings.CutPrefix(key, "join:")
-	return ok && strings.Contains("|"+joined+"|", "|"+name+"|")
+	return ok && strings.Contains("|"+joined+"|", "|"+ipKey+"|")
 }

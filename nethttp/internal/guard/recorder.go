@@ -93,11 +93,11 @@ func (w *recorder) WriteHeader(status int) {
 // innermost returns the ResponseWriter inside all others that w wraps.
 func innermost(w http.ResponseWriter) http.ResponseWriter {
 	for {
-		outer, ok := w.(interface{ Unwrap() http.ResponseWriter })
+		unwrapper, ok := w.(interface{ Unwrap() http.ResponseWriter })
 		if !ok {
 			return w
 		}
-		w = outer.Unwrap()
+		w = unwrapper.Unwrap()
 	}
 }
 
@@ -193,10 +193,10 @@ func hasInterface[T any](w http.ResponseWriter) bool {
 		if _, ok := w.(T); ok {
 			return true
 		}
-		outer, ok := w.(interface{ Unwrap() http.ResponseWriter })
+		unwrapper, ok := w.(interface{ Unwrap() http.ResponseWriter })
 		if !ok {
 			return false
 		}
-		w = outer.Unwrap()
+		w = unwrapper.Unwrap()
 	}
 }

@@ -36,13 +36,13 @@ const problemTypes = "https://iana.org/assignments/http-problem-types#"
 var (
 	overLimit = newReason(http.StatusTooManyRequests, problemTypes+"quota-exceeded",
 		"The limit on requests is reached.", "rate_limit_exceeded")
-	overAnyLimit = newReason(http.StatusTooManyRequests, problemTypes+"quota-exceeded",
+	neverFits = newReason(http.StatusTooManyRequests, problemTypes+"quota-exceeded",
 		"This request costs more than the limit ever allows.", "rate_limit_exceeded")
-	noStore = newReason(http.StatusServiceUnavailable, problemTypes+"temporary-reduced-capacity",
+	unavailable = newReason(http.StatusServiceUnavailable, problemTypes+"temporary-reduced-capacity",
 		"The limit on requests cannot be checked at the moment.", "rate_limiter_unavailable")
 	unauthenticated = newReason(http.StatusUnauthorized, "about:blank",
 		"The request needs a credential that is known here, such as an API key.", "unauthenticated")
-	noKey = newReason(http.StatusBadRequest, "about:blank",
+	unidentified = newReason(http.StatusBadRequest, "about:blank",
 		"The request does not identify its client.", "client_unidentified")
 	checkFailed = newReason(http.StatusInternalServerError, "about:blank",
 		"The limit on requests could not be checked.", "internal_error")
@@ -56,19 +56,19 @@ func reasonOf(d *core.Decision) *reason {
 	switch {
 	case d.Err == nil, d.Limit.Requests > 0: // an Err with a Limit: a fallback has decided
 		if d.RetryAfter == core.Never {
-			return overAnyLimit
+			return neverFits
 		}
 		return overLimit
 	case errors.Is(d.Err, core.ErrKey): // first, since its inner error may match others
 		return checkFailed
 	case errors.Is(d.Err, core.ErrLimits): // so may this one
-		return noStore
+		return unavailable
 	case challengeOf(d) != "":
 		return unauthenticated
 	case errors.Is(d.Err, keyfuncs.ErrNoKey), errors.Is(d.Err, keyfuncs.ErrBadRequest):
-		return noKey
+		return unidentified
 	case errors.Is(d.Err, core.ErrStore), errors.Is(d.Err, context.DeadlineExceeded):
-		return noStore // the deadline of outer middleware leaves no time for the store
+		return unavailable // the deadline of outer middleware leaves no time for the store
 	case errors.Is(d.Err, context.Canceled):
 		return clientLeft
 	}
@@ -101,7 +101,7 @@ type refusalResponse struct {
 // newRefusalResponse returns the response for the refusal d.
 func newRefusalResponse(d *core.Decision) refusalResponse {
 	f := refusalResponse{why: reasonOf(d)}
-	if f.why == overLimit || f.why == noStore && d.RetryAfter > 0 {
+	if f.why == overLimit || f.why == unavailable && d.RetryAfter > 0 {
 		if seconds, ok := headers.RetryAfter(*d); ok {
 			f.retryAfter = strconv.FormatInt(seconds, 10)
 		}

@@ -52,13 +52,13 @@ func (g *Guard) decideAll(v *Visit, l *core.Limiter, own *core.Request) []core.L
 	for _, p := range g.config.Pairs {
 		request := *own
 		request.Limits, request.Err = nil, nil
-		name, err := p.Key(v.R)
-		if err != nil || name == "" {
+		key, err := p.Key(v.R)
+		if err != nil || key == "" {
 			request.Key, request.Cost = "", 0
 			decideWithoutKey(v, p.Limiter, &request, err)
 			return g.limitsOf(p.Limiter, nil)
 		}
-		request.Key = name
+		request.Key = key
 		pairs = append(pairs, core.Pair{Limiter: p.Limiter, Request: request})
 	}
 	var binding int

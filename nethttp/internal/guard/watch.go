@@ -16,15 +16,15 @@ type watch struct {
 	proxy   proxyWatch
 }
 
-// sampleSize is the number of requests that a watch inspects. A mistake in the setup shows in all requests, and each
-// inspection costs time.
+// sampleSize is the number of requests that a watch inspects, beside those that ask for another protocol. A mistake in
+// the setup shows in all requests, and each inspection takes time.
 const sampleSize = 48
 
 // lastSample is the latest sample of all guards, while its handler runs. One is enough: a guard that counts the same
 // request again does so right after the first.
 var lastSample atomic.Pointer[sample]
 
-// sampleNext counts a request, and reports whether it is to be inspected.
+// sampleNext counts a request, and reports whether it is one of the sample.
 func (w *watch) sampleNext() bool {
 	return w.sampled.Load() < sampleSize && w.sampled.Add(1) <= sampleSize
 }
@@ -39,7 +39,7 @@ func (w *watch) inspect(v *Visit, l *core.Limiter, request *core.Request) {
 		v.guard.limiter.Notice(r.Context(), notice.DoubleCount, doubleCount)
 		return
 	}
-	if h := v.W.Header(); d.Allowed && request.Cost > 0 && h != nil { // a refused request reaches no other guard
+	if h := v.W.Header(); d.Allowed && request.Cost > 0 && h != nil { // only in shadow does a refused request reach others
 		v.sample = &sample{h, l, request.Key, request.Cost, r.URL.Path}
 		lastSample.Store(v.sample)
 	}
@@ -76,14 +76,14 @@ type sample struct {
 }
 
 // sameResponse reports whether w writes the response to the sample. ResponseWriters that wrap others share the header;
-// only that of an http.TimeoutHandler has its own.
+// one that buffers the response may have its own, as that of an http.TimeoutHandler has.
 func (s *sample) sameResponse(w http.ResponseWriter) bool {
 	return reflect.ValueOf(w.Header()).Pointer() == reflect.ValueOf(s.header).Pointer()
 }
 
-// isRepeat reports whether the request is the sample at an inner guard, counted again by the same rule for the same
-// client. A request with another cost is counted twice on purpose. One with another path, except for a stripped prefix,
-// was sent on to another route by its handler.
+// isRepeat reports whether an outer guard has already counted this request under the same rule and key. A request with
+// another cost is counted twice on purpose. One with another path, except for a stripped prefix, was sent on to another
+// route by its handler.
 func (s *sample) isRepeat(v *Visit, l *core.Limiter, request *core.Request) bool {
 	return s.key == request.Key && s.cost == request.Cost && strings.HasSuffix(s.path, v.R.URL.Path) &&
 		s.limiter.Name() == l.Name() && s.limiter.RuleName() == l.RuleName() && s.sameResponse(v.W)
