@@ -46,7 +46,8 @@ func Middleware(limiter *core.Limiter, key func(*http.Request) (string, error),
 	return MiddlewareBy(limiter, framework.Key(key), opts...)
 }
 
-// LimitByIP is [nethttp.LimitByIP] for echo: it limits each address, counted in this process.
+// LimitByIP is [nethttp.LimitByIP] for echo: it limits each client IP (an IPv6 /64 is one client), with counts in
+// memory, not shared between processes.
 func LimitByIP(limits ...core.Limit) echo.MiddlewareFunc { return Middleware(adapter.ByIP(limits)) }
 
 // MiddlewareBy is [Middleware] with a key function of echo's context, such as for a value of earlier middleware or a
@@ -82,21 +83,22 @@ var framework = adapter.Framework[echo.Context]{
 	},
 }
 
-// setWriter sets a new Response for the handlers, so that an interim response commits it alone, and not the Response of
-// outer middleware. If outer middleware answers an error, its Response runs the functions of Before.
+// setWriter sets the Response of the handler. Called with the recorder, it gives the handler a Response of its own, so
+// that an interim response does not commit the Response of outer middleware. Called with the original, it restores
+// that, and makes it run the handler's Before hooks if it later writes the error.
 func setWriter(c echo.Context, w http.ResponseWriter) {
 	inner := c.Response()
-	response, outer := w.(*echo.Response)
-	if outer && response != inner && !inner.Committed {
+	response, isEcho := w.(*echo.Response)
+	if isEcho && response != inner && !inner.Committed {
 		response.Before(func() { inner.Writer = bodyWriter{response}; inner.WriteHeader(response.Status) })
-	} else if !outer {
+	} else if !isEcho {
 		response = echo.NewResponse(w, c.Echo())
 		response.Status = inner.Status
 	}
 	c.SetResponse(response)
 }
 
-// bodyWriter is a ResponseWriter that sends no status.
+// bodyWriter is a ResponseWriter that ignores WriteHeader.
 type bodyWriter struct{ http.ResponseWriter }
 
 // WriteHeader implements http.ResponseWriter.

@@ -48,7 +48,8 @@ func Middleware(limiter *core.Limiter, key func(*http.Request) (string, error),
 	return MiddlewareBy(limiter, framework.Key(key), opts...)
 }
 
-// LimitByIP is [nethttp.LimitByIP] for echo: it limits each address, counted in this process.
+// LimitByIP is [nethttp.LimitByIP] for echo: it limits each client IP (an IPv6 /64 is one client), with counts in
+// memory, not shared between processes.
 func LimitByIP(limits ...core.Limit) echo.MiddlewareFunc { return Middleware(adapter.ByIP(limits)) }
 
 // MiddlewareBy is [Middleware] with a key function of echo's context, such as for a value of earlier middleware or a

@@ -14,7 +14,7 @@
 //
 // SkipPaths compares the full path of the request: gin does not change c.Request.URL.Path in groups. A guard in
 // r.Group("/admin") skips "/admin/health", not "/health". With http.StripPrefix around the engine, the guard compares
-// the rest of the path.
+// the remainder of the path.
 //
 // # The requests that count
 //
@@ -48,7 +48,8 @@ func Middleware(limiter *core.Limiter, key func(*http.Request) (string, error),
 	return MiddlewareBy(limiter, framework.Key(key), opts...)
 }
 
-// LimitByIP is [nethttp.LimitByIP] for gin: it limits each address, counted in this process.
+// LimitByIP is [nethttp.LimitByIP] for gin: it limits each client IP (an IPv6 /64 is one client), with counts in
+// memory, not shared between processes.
 func LimitByIP(limits ...core.Limit) gin.HandlerFunc { return Middleware(adapter.ByIP(limits)) }
 
 // MiddlewareBy is [Middleware] with a key function of gin's context, such as for a value of an earlier handler or a
@@ -79,6 +80,7 @@ var framework = adapter.Framework[*gin.Context]{
 	SetWriter:  setWriter, SetStatus: (*gin.Context).Status, Stop: (*gin.Context).Abort,
 }
 
+// setWriter sets w as the ResponseWriter of the handlers: gin's own again, or a recorder of package adapter.
 func setWriter(c *gin.Context, w http.ResponseWriter) {
 	if _, ok := w.(gin.ResponseWriter); !ok {
 		w = &writer{c.Writer, w}
@@ -86,20 +88,20 @@ func setWriter(c *gin.Context, w http.ResponseWriter) {
 	c.Writer = w.(gin.ResponseWriter)
 }
 
-// writer is gin's ResponseWriter with the methods of outer, that of package adapter, for a status and for Hijack: gin
-// takes an interim response, such as 103 Early Hints, for the final one, and does not report a Hijack.
+// writer is gin's ResponseWriter, but a status and a Hijack go through the ResponseWriter of package adapter: gin takes
+// an interim response, such as 103 Early Hints, for the final one, and does not report a Hijack.
 type writer struct {
 	gin.ResponseWriter
-	outer http.ResponseWriter
+	recorder http.ResponseWriter
 }
 
 // WriteHeader implements http.ResponseWriter.
-func (w *writer) WriteHeader(status int) { w.outer.WriteHeader(status) }
+func (w *writer) WriteHeader(status int) { w.recorder.WriteHeader(status) }
 
 // Hijack implements http.Hijacker.
 func (w *writer) Hijack() (net.Conn, *bufio.ReadWriter, error) {
-	return http.NewResponseController(w.outer).Hijack()
+	return http.NewResponseController(w.recorder).Hijack()
 }
 
-// Unwrap returns the ResponseWriter inside, for http.ResponseController.
-func (w *writer) Unwrap() http.ResponseWriter { return w.outer }
+// Unwrap returns the ResponseWriter of package adapter, for http.ResponseController.
+func (w *writer) Unwrap() http.ResponseWriter { return w.recorder }
