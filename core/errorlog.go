@@ -51,13 +51,13 @@ type errorLog struct {
 	log      func() *slog.Logger // called for each line
 	interval time.Duration
 
-	mu        sync.Mutex // guards histories
-	histories map[ruleName]*problemHistory
+	mu      sync.Mutex // guards histories
+	sources map[ruleName]*problemHistory
 }
 
 const (
-	// maxHistories is the maximum number of rules with lines of their own. All others share theirs.
-	maxHistories = 256
+	// maxSources is the maximum number of rules with lines of their own. All others share theirs.
+	maxSources = 256
 
 	// quietPeriod is the time without a failure after which an outage is over: a store that fails now and then has
 	// not recovered in between.
@@ -77,7 +77,7 @@ type problemHistory struct {
 }
 
 func newErrorLog(log func() *slog.Logger, interval time.Duration) *errorLog {
-	return &errorLog{log: log, interval: interval, histories: map[ruleName]*problemHistory{}}
+	return &errorLog{log: log, interval: interval, sources: map[ruleName]*problemHistory{}}
 }
 
 // Observe implements [Observer].
@@ -156,13 +156,13 @@ func (o *errorLog) endOutage(ctx context.Context, e *Event) {
 // history returns the history of the event's rule. o.mu must be held.
 func (o *errorLog) history(e *Event) *problemHistory {
 	id := ruleName{e.Name, e.Rule}
-	if o.histories[id] == nil && len(o.histories) >= maxHistories {
+	if o.sources[id] == nil && len(o.sources) >= maxSources {
 		id = ruleName{}
 	}
-	h := o.histories[id]
+	h := o.sources[id]
 	if h == nil {
 		h = &problemHistory{}
-		o.histories[id] = h
+		o.sources[id] = h
 	}
 	return h
 }

@@ -78,15 +78,15 @@ func (r *Reservation) Return(ctx context.Context, n int64) (int64, error) {
 
 // claim takes up to n of the units that can be returned, for one caller. left is the number of them before, and
 // unsettled whether Settle was not called before; settle marks it as called.
-func (r *Reservation) claim(n int64, settle bool) (units, left int64, unsettled bool) {
+func (r *Reservation) claim(n int64, settle bool) (units, left int64, pending bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	unsettled = !r.settled
+	pending = !r.settled
 	left = r.refundable
 	units = min(n, left)
 	r.refundable -= units
 	r.settled = r.settled || settle
-	return units, left, unsettled
+	return units, left, pending
 }
 
 // refund returns n of the left units, both from claim, to the store that has counted them.

@@ -37,14 +37,14 @@ type checkResult struct {
 func check(ctx context.Context, args []string, sys system) error {
 	s := newSettings()
 	timeout := s.Duration("config-timeout", 100*time.Millisecond, "")
-	promisesFlag := s.Bool("thorough", false, "")
+	thoroughFlag := s.Bool("thorough", false, "")
 	store, err := s.open(args, sys)
 	if err != nil {
 		return err
 	}
 	defer store.Close()
-	if *promisesFlag {
-		return checkPromises(ctx, s, sys, *timeout)
+	if *thoroughFlag {
+		return runChecks(ctx, s, sys, *timeout)
 	}
 	// Check compares the time of a round trip with the timeouts of the limiters on the store.
 	s.limits = []core.Limit{core.PerMinute(1)}

@@ -19,9 +19,9 @@ import (
 	"github.com/sashlimit/sash/core/redisstore"
 )
 
-// promises are the promises that sash makes about a server, each with its test. A test returns its observations. Its
+// checks are the checks that sash makes about a server, each with its test. A test returns its observations. Its
 // error means that the promise is broken, or, if it is an errSkipped, that it could not be tested.
-var promises = []promise{
+var checks = []promise{
 	{"the server is fit for counting", (*tester).checkStore},
 	{"two processes: exact for one client", race{most: 600, clients: 1}.try},
 	{"two processes: exact for each of 64", race{most: 5, clients: 64}.try},
@@ -61,9 +61,9 @@ func (t *tester) try(ctx context.Context, p promise) promiseResult {
 	return v
 }
 
-// checkPromises tests all promises on the server of the flags, or on its cluster, and writes a line for each. If the
+// runChecks tests all promises on the server of the flags, or on its cluster, and writes a line for each. If the
 // server makes no decisions, it stops at the first broken promise.
-func checkPromises(ctx context.Context, s *settings, sys system, configTimeout time.Duration) error {
+func runChecks(ctx context.Context, s *settings, sys system, configTimeout time.Duration) error {
 	t, err := newTester(ctx, s, configTimeout)
 	if err != nil {
 		return &usageError{err}
@@ -72,7 +72,7 @@ func checkPromises(ctx context.Context, s *settings, sys system, configTimeout t
 	var results []promiseResult
 	var found error
 	wrong := 0
-	for _, p := range promises {
+	for _, p := range checks {
 		v := t.try(ctx, p)
 		if err := ctx.Err(); err != nil {
 			return err
@@ -87,7 +87,7 @@ func checkPromises(ctx context.Context, s *settings, sys system, configTimeout t
 			continue
 		}
 		wrong++
-		found = fmt.Errorf("sash: %d of %d promises do not hold on this server", wrong, len(promises))
+		found = fmt.Errorf("sash: %d of %d promises do not hold on this server", wrong, len(checks))
 		if err := t.decide(ctx); err != nil {
 			found = errors.New("sash: the server makes no decisions: the other promises are not tried")
 			break
@@ -296,7 +296,7 @@ func (r race) under(t *tester, ctx context.Context, limits []core.Limit, seen *r
 			}
 		})
 	}
-	faults, err := r.injectFaults(t, ctx, &group)
+	faults, err := r.breakLinks(t, ctx, &group)
 	if err != nil {
 		return errSkipped{fmt.Errorf("the server forbids it: %w", err)}
 	}
@@ -319,8 +319,8 @@ func (r race) under(t *tester, ctx context.Context, limits []core.Limit, seen *r
 	return nil
 }
 
-// injectFaults injects faults until all goroutines of the group have ended, and returns their number.
-func (r race) injectFaults(t *tester, ctx context.Context, group *sync.WaitGroup) (times int64, err error) {
+// breakLinks injects faults until all goroutines of the group have ended, and returns their number.
+func (r race) breakLinks(t *tester, ctx context.Context, group *sync.WaitGroup) (times int64, err error) {
 	done := make(chan struct{})
 	go func() { group.Wait(); close(done) }()
 	tick := time.Tick(max(r.every, 1))

@@ -106,7 +106,7 @@ func quotasOf(kind int, name string, values []string, h http.Header) []quota {
 	case retryAfter:
 		return []quota{{reset: values}}
 	case rateLimit:
-		return draftQuotas(values)
+		return ietfQuotas(values)
 	}
 	before, after, _ := strings.Cut(name, "reset")
 	remaining := h.Values(before + "remaining" + after)
@@ -118,9 +118,9 @@ func quotasOf(kind int, name string, values []string, h http.Header) []quota {
 
 var quoted = regexp.MustCompile(`"(?:[^"\\]|\\.)*"`)
 
-// draftQuotas reads the field RateLimit: one quota of each `"name";r=0;t=30`, and one of all of
+// ietfQuotas reads the field RateLimit: one quota of each `"name";r=0;t=30`, and one of all of
 // `limit=100, remaining=0, reset=30`.
-func draftQuotas(values []string) []quota {
+func ietfQuotas(values []string) []quota {
 	all := []quota{{}}
 	for _, value := range values {
 		if len(value) > maxValue {

@@ -115,7 +115,7 @@ func (q *request) poll(v *view, d *core.Decision, now time.Duration) <-chan stru
 // decide decides in the local region with the quotas of v.
 func (q *request) decide(ctx context.Context, v *view) core.Decision {
 	s := q.rule.store
-	local := &q.rule.ledgers[s.local]
+	local := &q.rule.remotes[s.local]
 	ledger, ask := local.whole, q.ask
 	switch {
 	case !v.known && !v.lowered:

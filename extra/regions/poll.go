@@ -14,7 +14,7 @@ func (r *rule) runPoll(w *poll) {
 	ctx, cancel := context.WithTimeoutCause(context.Background(), silentAfter, core.ErrTimeout)
 	defer cancel()
 	start := s.now()
-	localUsed, err := r.ledgers[s.local].whole.Usage(ctx, w.key)
+	localUsed, err := r.remotes[s.local].whole.Usage(ctx, w.key)
 	sent := s.now()
 	var required, probes sync.WaitGroup
 	if err == nil {
@@ -28,7 +28,7 @@ func (r *rule) runPoll(w *poll) {
 				}
 			}
 			group.Go(func() {
-				uses, err := r.ledgers[i].whole.Usage(ctx, w.key)
+				uses, err := r.remotes[i].whole.Usage(ctx, w.key)
 				received := s.now()
 				r.recordAnswer(region, err, sent, received)
 				region.probing.CompareAndSwap(silent, false)

@@ -17,7 +17,7 @@ import (
 type rule struct {
 	store   *Store
 	binding core.Binding
-	ledgers []ledgers // by region
+	remotes []ledgers // by region
 	order   []int     // indexes of the regions, the local one first and then by name
 }
 
@@ -31,18 +31,18 @@ type ledgers struct {
 func (s *Store) newRule(binding core.Binding) (*rule, error) {
 	r := &rule{store: s, binding: binding}
 	for i, region := range s.regions {
-		all, err := newLedgers(region.store, binding, i, len(s.regions))
+		all, err := newRemotes(region.store, binding, i, len(s.regions))
 		if err != nil {
 			return nil, region.withName(err)
 		}
-		r.ledgers = append(r.ledgers, all)
+		r.remotes = append(r.remotes, all)
 		r.order = append(r.order, (s.local+i)%len(s.regions))
 	}
 	return r, nil
 }
 
-// newLedgers binds the store of region i to the limits of the binding, and to the region's share of them.
-func newLedgers(store core.Store, binding core.Binding, i, regions int) (l ledgers, err error) {
+// newRemotes binds the store of region i to the limits of the binding, and to the region's share of them.
+func newRemotes(store core.Store, binding core.Binding, i, regions int) (l ledgers, err error) {
 	if l.whole, err = store.Bind(binding); err != nil {
 		return l, err
 	}
@@ -122,11 +122,11 @@ func (r *rule) Usage(ctx context.Context, key string) ([]core.Usage, error) {
 		if err != nil {
 			return nil, err
 		}
-		return r.ledgers[home].whole.Usage(ctx, key)
+		return r.remotes[home].whole.Usage(ctx, key)
 	}
-	all := make([][]core.Usage, len(r.ledgers))
+	all := make([][]core.Usage, len(r.remotes))
 	err := r.store.forEachRegion(func(i int) (err error) {
-		all[i], err = r.ledgers[i].whole.Usage(ctx, key)
+		all[i], err = r.remotes[i].whole.Usage(ctx, key)
 		return err
 	})
 	if err != nil {
@@ -156,18 +156,18 @@ func (r *rule) Return(ctx context.Context, back core.Refund) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	if share := r.ledgers[i].share; home < 0 && share != nil {
+	if share := r.remotes[i].share; home < 0 && share != nil {
 		if shares, ok := shareOf(back.Limits, i, len(r.order)); ok && back.Limits != nil {
 			back.Limits = shares
 		}
 		return share.Return(ctx, back)
 	}
-	return r.ledgers[i].whole.Return(ctx, back)
+	return r.remotes[i].whole.Return(ctx, back)
 }
 
 // Reset implements [core.Ledger]. The error names the regions that failed.
 func (r *rule) Reset(ctx context.Context, key string) error {
-	return r.store.forEachRegion(func(i int) error { return r.ledgers[i].whole.Reset(ctx, key) })
+	return r.store.forEachRegion(func(i int) error { return r.remotes[i].whole.Reset(ctx, key) })
 }
 
 // share returns region i's share of n. The shares sum to n, and the last region has the largest.

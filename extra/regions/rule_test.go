@@ -54,7 +54,7 @@ func newStubRule(t *testing.T, c Config) (r *rule, whole, shares [3]*stub) {
 	}
 	for i := range whole {
 		whole[i], shares[i] = new(stub), new(stub)
-		r.ledgers[i].whole, r.ledgers[i].share = whole[i], shares[i]
+		r.remotes[i].whole, r.remotes[i].share = whole[i], shares[i]
 	}
 	return r, whole, shares
 }

@@ -41,7 +41,7 @@ func (s *strict) Take(ctx context.Context, ask core.Ask) core.Decision {
 	case err != nil:
 		return core.Decision{Err: err}
 	case home >= 0:
-		return s.ask(ctx, ask, home, s.ledgers[home].whole)
+		return s.ask(ctx, ask, home, s.remotes[home].whole)
 	}
 	var buf [8]int
 	candidates := s.candidates(buf[:0], &ask)
@@ -83,7 +83,7 @@ func (s *strict) Take(ctx context.Context, ask core.Ask) core.Decision {
 func (s *strict) candidates(buf []int, ask *core.Ask) []int {
 	all, healthy := buf, 0
 	for _, i := range s.order {
-		shares, ok := s.ledgers[i].shares, s.ledgers[i].share != nil
+		shares, ok := s.remotes[i].shares, s.remotes[i].share != nil
 		if o := ask.Override; ok && o != nil && o.Limits != nil {
 			shares, ok = shareOf(o.Limits, i, len(s.order))
 		}
@@ -110,7 +110,7 @@ func (s *strict) probe(key string) {
 			ctx, cancel := context.WithTimeoutCause(context.Background(), silentAfter, core.ErrTimeout)
 			defer cancel()
 			sent := s.store.now()
-			_, err := s.ledgers[i].whole.Usage(ctx, key)
+			_, err := s.remotes[i].whole.Usage(ctx, key)
 			s.recordAnswer(region, err, sent, s.store.now())
 		}()
 	}
@@ -141,7 +141,7 @@ func (s *strict) askShare(ctx context.Context, ask core.Ask, i int, timeout time
 		ask.Override = &shared
 	}
 	ask.Timeout = timeout
-	d := s.ask(ctx, ask, i, s.ledgers[i].share)
+	d := s.ask(ctx, ask, i, s.remotes[i].share)
 	d.Limit = limits[limitIndex(&d, limits)]
 	return d
 }

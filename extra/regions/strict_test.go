@@ -184,7 +184,7 @@ func TestStrictParts(t *testing.T) {
 	s.store.regions[0].failing.Store(0)
 	s.store.regions[1].failing.Store(0)
 	all := &core.Override{Limits: []core.Limit{core.PerDay(300)}}
-	r.ledgers[0].share = nil
+	r.remotes[0].share = nil
 	for _, o := range []*core.Override{{Charge: true}, all} {
 		candidates(core.Ask{Cost: 1, Override: o}, 1, 2)
 	}

@@ -28,8 +28,8 @@ func maxInWindow(of []uint64, window time.Duration) (most int) {
 	return most
 }
 
-// simulation decides the requests of clients under rules. The first rule applies to all requests.
-type simulation struct {
+// run decides the requests of clients under rules. The first rule applies to all requests.
+type run struct {
 	rules    []Route
 	limits   int // of all rules
 	minLimit int // number of requests in a window that no limit refuses
@@ -48,9 +48,9 @@ func extendWindow(window, slack time.Duration) time.Duration {
 	return window
 }
 
-// newSimulation returns a simulation of rules with windows longer by slack.
-func newSimulation(rules []Route, slack time.Duration) *simulation {
-	t := &simulation{rules: slices.Clone(rules), minLimit: core.MaxLogRequests, period: 1}
+// newRun returns a simulation of rules with windows longer by slack.
+func newRun(rules []Route, slack time.Duration) *run {
+	t := &run{rules: slices.Clone(rules), minLimit: core.MaxLogRequests, period: 1}
 	for i, rule := range t.rules {
 		limits := slices.Clone(rule.Limits)
 		for k := range limits {
@@ -67,7 +67,7 @@ func newSimulation(rules []Route, slack time.Duration) *simulation {
 }
 
 // repeat makes the period a multiple of n, or latest if that exceeds latest.
-func (t *simulation) repeat(n uint64) {
+func (t *run) repeat(n uint64) {
 	a, b := t.period, n
 	for b > 0 {
 		a, b = b, a%b
@@ -82,14 +82,14 @@ func (t *simulation) repeat(n uint64) {
 // decide decides the requests of all clients concurrently. If most is not nil, it skips clients with at most half of a
 // limit in a window, which no algorithm refuses: units count for at most two windows. It calls refused, one call at a
 // time, with each refused client and its refusals by each limit of all rules, in order.
-func (t *simulation) decide(q requests, most []uint32, refused func(client int, by []int)) (failure error) {
+func (t *run) decide(q requests, most []uint32, refused func(client int, by []int)) (failure error) {
 	var workers sync.WaitGroup
 	var mu sync.Mutex // guards calls of refused, and failure
 	longest := slices.MaxFunc(q, func(a, b []uint64) int { return len(a) - len(b) })
 	n := runtime.GOMAXPROCS(0)
 	for first := range n {
 		workers.Go(func() {
-			e := &engine{simulation: t, bytes: memstore.MinMaxBytes + 100*int64(len(longest)) + 4000*int64(t.limits)}
+			e := &engine{run: t, bytes: memstore.MinMaxBytes + 100*int64(len(longest)) + 4000*int64(t.limits)}
 			for client := first; client < len(q); client += n {
 				if most != nil && 2*int(most[client]) <= t.minLimit {
 					continue
@@ -110,7 +110,7 @@ func (t *simulation) decide(q requests, most []uint32, refused func(client int, 
 // engine decides the requests of one client after the other on the same counts: it shifts each client by whole periods,
 // until no unit of the previous client counts.
 type engine struct {
-	*simulation
+	*run
 	bytes   int64
 	now     time.Time
 	end     uint64        // end of the decided requests, in microseconds
@@ -189,7 +189,7 @@ func (e *engine) take(route int) (limit int, wait time.Duration, err error) {
 
 // try returns the number of requests and clients that a limit would have refused, and calls refused with each client.
 func (r *Report) try(l core.Limit, window int, refused func(client, n int)) (requests, clients int, err error) {
-	t := newSimulation([]Route{{Limits: []core.Limit{l}}}, r.slack)
+	t := newRun([]Route{{Limits: []core.Limit{l}}}, r.slack)
 	err = t.decide(r.q, r.most[window], func(client int, by []int) {
 		requests += by[0]
 		clients++

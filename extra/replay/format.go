@@ -303,11 +303,11 @@ func lookUp(object map[string]any, path string) (text string) {
 	case float64:
 		text = strconv.FormatFloat(value, 'f', -1, 64)
 	case []any: // of a header
-		texts := make([]string, len(value))
+		lines := make([]string, len(value))
 		for i, one := range value {
-			texts[i] = fmt.Sprint(one)
+			lines[i] = fmt.Sprint(one)
 		}
-		text = strings.Join(texts, ", ")
+		text = strings.Join(lines, ", ")
 	}
 	return text
 }

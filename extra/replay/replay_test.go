@@ -152,7 +152,7 @@ func TestTrial(t *testing.T) {
 		}
 		for _, rules := range rules {
 			want, got := plain(t, q, rules), map[int][]int{}
-			err := newSimulation(rules, 0).decide(q, nil, func(client int, by []int) {
+			err := newRun(rules, 0).decide(q, nil, func(client int, by []int) {
 				got[client] = append(slices.Clone(by), make([]int, 5-len(by))...)
 			})
 			if err != nil || !maps.EqualFunc(got, want, slices.Equal) {

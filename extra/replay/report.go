@@ -148,7 +148,7 @@ func (w *Window) limit(n int) (l core.Limit) {
 func (r *Report) decide(l *Log) error {
 	refused, clients := make([]int, r.Clients), 0
 	if len(r.Limits) > 0 {
-		err := newSimulation(l.config.rules(), r.slack).decide(r.q, nil, func(client int, by []int) {
+		err := newRun(l.config.rules(), r.slack).decide(r.q, nil, func(client int, by []int) {
 			for i, n := range by {
 				r.Limits[i].Refused += n
 				r.Limits[i].Clients += min(n, 1)

@@ -31,8 +31,8 @@ type answer struct {
 	reply    core.Decision
 }
 
-// canSpend reports whether the lease covers cost at now.
-func (e *lease) canSpend(now time.Time, cost int64) bool {
+// canUse reports whether the lease covers cost at now.
+func (e *lease) canUse(now time.Time, cost int64) bool {
 	return e.left > 0 && e.left >= cost && e.isValid(now)
 }
 
@@ -42,8 +42,8 @@ func (e *lease) isValid(now time.Time) bool {
 	return now.Before(e.until) && now.Round(0).Before(e.until.Round(0))
 }
 
-// spend returns the decision on a request that the lease covers, and subtracts its cost unless it is a peek.
-func (e *lease) spend(now time.Time, cost int64, peek bool, lifetime time.Duration) core.Decision {
+// use returns the decision on a request that the lease covers, and subtracts its cost unless it is a peek.
+func (e *lease) use(now time.Time, cost int64, peek bool, lifetime time.Duration) core.Decision {
 	// The server's clock has advanced by at least this duration since the reply, and by less than the lifetime.
 	later := now.Sub(e.received).Truncate(time.Microsecond)
 	d := e.reply

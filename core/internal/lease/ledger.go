@@ -72,8 +72,8 @@ func (l *ledger) step(ctx context.Context, q *request, d *core.Decision, delayed
 	defer q.shard.mu.Unlock()
 	q.now = l.table.now() // under the lock, so that time never runs back within a lease
 	e := q.shard.byHolder[q.holder]
-	if e != nil && e.canSpend(q.now, q.Cost) {
-		*d = e.spend(q.now, q.Cost, q.Peek, l.terms.Lifetime)
+	if e != nil && e.canUse(q.now, q.Cost) {
+		*d = e.use(q.now, q.Cost, q.Peek, l.terms.Lifetime)
 		return nil, false, true
 	}
 	q.refused = e != nil && q.now.Before(e.retry)

@@ -105,7 +105,7 @@ func (l *ledger) finish(r *renewal, a answer) {
 		}
 		r.leased = true
 		if hasCaller {
-			r.first = e.spend(a.received, r.Cost, false, lifetime)
+			r.first = e.use(a.received, r.Cost, false, lifetime)
 			r.first.Source, r.first.At = core.SourceCounted, a.reply.At // the time at which Return finds its units
 		}
 	}

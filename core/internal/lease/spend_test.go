@@ -53,11 +53,11 @@ func TestClocks(t *testing.T) {
 		want            bool
 	}{{0, 0, true}, {1, 1, true}, {2, 2, false}, {0, 2, false}, {2, 0, false}, {0, 1, true}} {
 		now := step(t, begin.Add(time.Duration(c.monotonic)*time.Second), c.wall-c.monotonic)
-		if got := e.canSpend(now, 1); got != c.want {
+		if got := e.canUse(now, 1); got != c.want {
 			t.Errorf("%+v: can be spent: %v", c, got)
 		}
 	}
-	if e.canSpend(begin, 2) {
+	if e.canUse(begin, 2) {
 		t.Error("2 units can be spent of 1")
 	}
 }
@@ -91,7 +91,7 @@ func TestResetAfter(t *testing.T) {
 	for later, want := range map[time.Duration]time.Duration{
 		0: 10 * time.Millisecond, 4 * time.Millisecond: 6 * time.Millisecond, 20 * time.Millisecond: time.Microsecond,
 	} {
-		if d := e.spend(now.Add(later), 1, false, time.Second); d.ResetAfter != want {
+		if d := e.use(now.Add(later), 1, false, time.Second); d.ResetAfter != want {
 			t.Errorf("after %v: %v, want %v", later, d.ResetAfter, want)
 		}
 	}

@@ -54,7 +54,7 @@ func (s *shard) add(h holder, now time.Time) *lease {
 	if len(s.byHolder) >= shardSize {
 		scanned := 0
 		for other, e := range s.byHolder {
-			if !e.canSpend(now, 1) && e.renewal == nil {
+			if !e.canUse(now, 1) && e.renewal == nil {
 				delete(s.byHolder, other)
 				break
 			}
@@ -74,7 +74,7 @@ func (t *Table) Unspent(now time.Time) (leases, units int64) {
 		s := &t.shards[i]
 		s.mu.Lock()
 		for _, e := range s.byHolder {
-			if e.canSpend(now, 1) {
+			if e.canUse(now, 1) {
 				leases, units = leases+1, units+e.left
 			}
 		}
