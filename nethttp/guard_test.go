@@ -34,16 +34,16 @@ func flat(h http.Header) string {
 const (
 	exceeded = `{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded",` +
 		`"title":"Too Many Requests","status":429,"detail":"`
-	reached  = exceeded + "The limit on requests is reached. Try again in "
-	limited  = `","error":"rate_limit_exceeded",`
-	violated = `"violated-policies":["1m0s"]}`
-	noStore  = `{"type":"https://iana.org/assignments/http-problem-types#temporary-reduced-capacity",` +
+	reached     = exceeded + "The limit on requests is reached. Try again in "
+	limited     = `","error":"rate_limit_exceeded",`
+	violated    = `"violated-policies":["1m0s"]}`
+	unavailable = `{"type":"https://iana.org/assignments/http-problem-types#temporary-reduced-capacity",` +
 		`"title":"Service Unavailable","status":503,` +
 		`"detail":"The limit on requests cannot be checked at the moment. Try again in 2 seconds.",` +
 		`"error":"rate_limiter_unavailable","retry_after":2}`
-	noName = `{"type":"about:blank","title":"Bad Request","status":400,` +
+	unidentified = `{"type":"about:blank","title":"Bad Request","status":400,` +
 		`"detail":"The request does not identify its client.","error":"client_unidentified"}`
-	noCredential = `{"type":"about:blank","title":"Unauthorized","status":401,` +
+	unauthenticated = `{"type":"about:blank","title":"Unauthorized","status":401,` +
 		`"detail":"The request needs a credential that is known here, such as an API key.","error":"unauthenticated"}`
 	failed = `{"type":"about:blank","title":"Internal Server Error","status":500,` +
 		`"detail":"The limit on requests could not be checked.","error":"internal_error"}`
@@ -100,7 +100,7 @@ func TestAnswers(t *testing.T) {
 
 		{name: "fail open", store: down, policy: core.FailOpen, status: 200, err: core.ErrStore, body: "page"},
 		{name: "fail closed", store: down, policy: core.FailClosed, status: 503, err: core.ErrStore,
-			header: uncached + " | Retry-After: 2", body: noStore},
+			header: uncached + " | Retry-After: 2", body: unavailable},
 		{name: "fallback admits", store: down, policy: core.Fallback(admits(3, time.Second), 1), status: 200,
 			err: core.ErrStore, header: fields + "3 | X-Ratelimit-Reset: 1", body: "page"},
 		{name: "fallback refuses", store: down, policy: core.Fallback(fallen, 1), status: 429, err: core.ErrStore,
@@ -109,33 +109,33 @@ func TestAnswers(t *testing.T) {
 
 		{name: "client left before", ctx: canceled, status: 499, err: context.Canceled, header: uncached},
 		{name: "too late for a handler outside", ctx: late, status: 503, err: context.DeadlineExceeded,
-			header: uncached + " | Retry-After: 2", body: noStore},
+			header: uncached + " | Retry-After: 2", body: unavailable},
 		{name: "client left while the key was looked up", ctx: canceled,
 			key: failing(fmt.Errorf("lookup: %w", context.Canceled)), status: 499, err: context.Canceled, header: uncached},
 
 		{name: "no key", key: failing(fmt.Errorf("no secret-header: %w", keyfuncs.ErrNoKey)),
-			status: 400, err: keyfuncs.ErrNoKey, header: uncached, body: noName},
+			status: 400, err: keyfuncs.ErrNoKey, header: uncached, body: unidentified},
 		{name: "empty key", key: func(*http.Request) (string, error) { return "", nil },
-			status: 400, err: keyfuncs.ErrNoKey, header: uncached, body: noName},
+			status: 400, err: keyfuncs.ErrNoKey, header: uncached, body: unidentified},
 		{name: "bad request", key: failing(fmt.Errorf("cookie: %w", keyfuncs.ErrBadRequest)),
-			status: 400, err: keyfuncs.ErrBadRequest, header: uncached, body: noName},
+			status: 400, err: keyfuncs.ErrBadRequest, header: uncached, body: unidentified},
 		{name: "no credential",
 			key:    failing(fmt.Errorf("token: %w", &keyfuncs.UnauthenticatedError{Challenge: `Bearer realm="a"`})),
 			status: 401, err: keyfuncs.ErrNoKey, header: uncached + ` | Www-Authenticate: Bearer realm="a"`,
-			body: noCredential},
+			body: unauthenticated},
 		{name: "no credential, no challenge", key: failing(&keyfuncs.UnauthenticatedError{}),
-			status: 401, err: keyfuncs.ErrNoKey, header: uncached + " | Www-Authenticate: Bearer", body: noCredential},
+			status: 401, err: keyfuncs.ErrNoKey, header: uncached + " | Www-Authenticate: Bearer", body: unauthenticated},
 		{name: "key function fails", key: failing(errKey), status: 500, err: errKey, header: uncached, body: failed},
 		{name: "limiter of a client that left", opt: planFails, ctx: canceled, status: 499, err: context.Canceled,
 			header: uncached},
 		{name: "limiter fails", opt: planFails, status: 200, err: core.ErrLimits, body: "page"},
 		{name: "limiter fails, closed", opt: planFails, policy: core.FailClosed, status: 503, err: core.ErrLimits,
-			header: uncached + " | Retry-After: 2", body: noStore},
+			header: uncached + " | Retry-After: 2", body: unavailable},
 		{name: "limiter fails, fallback", opt: planFails, policy: core.Fallback(admits(3, time.Second), 1), status: 200,
 			err: core.ErrLimits, header: fields + "3 | X-Ratelimit-Reset: 1", body: "page"},
 		{name: "negative cost", opt: negative, status: 200, err: core.ErrLimits, body: "page"},
 		{name: "negative cost, closed", opt: negative, policy: core.FailClosed, status: 503, err: core.ErrLimits,
-			header: uncached + " | Retry-After: 2", body: noStore},
+			header: uncached + " | Retry-After: 2", body: unavailable},
 
 		{name: "key function refuses", key: refusedWith(inside), opt: bothFormats, status: 429,
 			header: ofFailures, body: failuresBody, silent: true},
@@ -147,7 +147,7 @@ func TestAnswers(t *testing.T) {
 		{name: "key function of a client that left", key: refusedWith(core.Decision{Err: context.Canceled}), status: 499,
 			err: context.Canceled, header: uncached, silent: true},
 		{name: "key function without a store", key: refusedWith(core.Decision{Err: core.ErrStoreFull}), status: 503,
-			err: core.ErrStoreFull, header: uncached + " | Retry-After: 2", body: noStore, silent: true},
+			err: core.ErrStoreFull, header: uncached + " | Retry-After: 2", body: unavailable, silent: true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if c.key == nil {

@@ -1,6 +1,5 @@
-// Package adaptertest is the conformance suite of middleware that is built on package
-// nethttp: what the adapters of this module pass, and what any other adapter can be held
-// against. A test describes the adapter in an [Adapter] and runs the suite:
+// Package adaptertest is the conformance suite of middleware that is built on package nethttp. The adapters of this
+// module pass it. A test describes the adapter in an [Adapter] and runs the suite. mill is an invented framework:
 //
 //	func TestMiddleware(t *testing.T) {
 //		adaptertest.Run(t, adaptertest.Adapter{
