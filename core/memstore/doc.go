@@ -38,12 +38,12 @@
 //	                                    | evicted    ^ back
 //	                                    v            |
 //	       sketch, by windows       +-----------------------------------------+
-//	       hash of key and limit -> | epoch, rest, 8 x (print, older, newer)  |
+//	       hash of key and limit -> | epoch, others, 8 x (print, older, newer)|
 //	                                +-----------------------------------------+
 //
-// A slot is one client under one limit, in 56 bytes. A log has a ring of
-// stamps from the third entry on. A cost other than 1 makes it a ring of pairs, of a
-// stamp and a total. A bucket of the sketch is 64 bytes: 8
-// entries of 16 bits of a hash and the client's units in the newest epoch and the
-// one before, and an upper bound for all other clients of the bucket.
+// A slot is one client under one limit, in 56 bytes. A log has a ring of stamps
+// from the third entry on. A cost other than 1 makes it a ring of pairs, of a stamp
+// and a total. A cell of the sketch is 64 bytes: 8 entries of a fingerprint (16 bits
+// of a hash) and the client's units in the newest epoch and the one before, and an
+// upper bound for all other clients of the cell.
 package memstore

@@ -363,9 +363,9 @@ func (sh *shard) fill() int {
 // overrides the sketch stays for as long as that counts.
 func TestSlotsThatAreOver(t *testing.T) {
 	s, c := standing(t, bytesPerShard, core.PerHour(10))
-	s.sketchBytes = bucketBytes
+	s.sketchBytes = cellBytes
 	sh, b := &s.shards[0], &c.limits[0].bound
-	for i := range uint64(bucketEntries + 1) { // the least of all is what the sketch says of anybody
+	for i := range uint64(cellEntries + 1) { // the least of all is what the sketch says of anybody
 		sh.record(b, hash((i+1)<<32), 0, window.EvictedCount{Newer: 5}, midday)
 	}
 	const hour = 3_600_000_000

@@ -98,8 +98,8 @@ type clientState struct {
 
 // take returns the binding limit's verdict and index. counted is false if there is no
 // memory for a charge: then nothing is charged. sh.mu must be held.
-func (c *ledger) take(sh *shard, r *request, charge bool) (v window.Verdict, binding int, counted bool) {
-	if len(c.limits) == 1 && charge {
+func (c *ledger) take(sh *shard, r *request, commit bool) (v window.Verdict, binding int, counted bool) {
+	if len(c.limits) == 1 && commit {
 		l := &c.limits[0]
 		// Nearly every client has a slot, and room in its log: half the work of the general case.
 		if s := sh.find(r.hash, l.ident); s != nil && s.number() == l.number {
@@ -121,13 +121,13 @@ func (c *ledger) take(sh *shard, r *request, charge bool) (v window.Verdict, bin
 			v, binding = one, i
 		}
 	}
-	if !charge || !v.Admitted || r.cost == 0 {
-		if charge && !v.Admitted {
+	if !commit || !v.Admitted || r.cost == 0 {
+		if commit && !v.Admitted {
 			sh.noteRefusal(&c.limits[binding], &all[binding], r.cost)
 		}
 		return v, binding, true
 	}
-	return v, binding, c.charge(sh, r, all)
+	return v, binding, c.count(sh, r, all)
 }
 
 // noteRefusal counts a refusal by l that the sketch has caused. A cost above the whole

@@ -27,8 +27,8 @@ func TestSizes(t *testing.T) {
 	if size := unsafe.Sizeof(slot{}); size != 56 {
 		t.Errorf("a slot takes %d bytes", size)
 	}
-	if size := unsafe.Sizeof(bucket{}); size != bucketBytes {
-		t.Errorf("a bucket takes %d bytes, want %d", size, bucketBytes)
+	if size := unsafe.Sizeof(cell{}); size != cellBytes {
+		t.Errorf("a cell takes %d bytes, want %d", size, cellBytes)
 	}
 	if size := unsafe.Sizeof(shard{}); size%64 != 0 {
 		t.Errorf("a shard takes %d bytes: a neighbour's lock is in its line of the cache", size)

@@ -11,14 +11,14 @@ import (
 // TestSketchOfTwo: what is remembered of clients says nothing of others, whether they differ in the key, the limit or
 // the class.
 func TestSketchOfTwo(t *testing.T) {
-	k, now := newSketch(64*bucketBytes), int64(500)
+	k, now := newSketch(64*cellBytes), int64(500)
 	bounds := make([]bound, 4)
 	for i := range bounds {
 		w := int64(1000 + i)
 		limit := window.Limit{N: 1 << 30, W: w, Algorithm: core.SlidingCounter}
 		bounds[i] = bound{window.Bound{Limit: limit, Span: w}, uint8(i)}
 	}
-	for i := range uint64(64 * 20) { // more than a bucket has entries for
+	for i := range uint64(64 * 20) { // more than a cell has entries for
 		k.record(&bounds[0], hash(i*0x9e3779b97f4a7c15), 1, window.EvictedCount{Newer: 1000}, now)
 	}
 	for class := range bounds {
@@ -41,8 +41,8 @@ func TestSketchOfTwo(t *testing.T) {
 }
 
 // TestSketchForgetsNothing: what a sketch says of a client is at least what the client has counted and at most what any
-// has by windows of that class, also when more clients meet in a bucket than it has entries, when two have the same
-// print, and when classes come and the buckets are divided anew.
+// has by windows of that class, also when more clients meet in a cell than it has entries, when two have the same
+// fingerprint, and when classes come and the cells are divided anew.
 func TestSketchForgetsNothing(t *testing.T) {
 	type client struct {
 		class uint8
@@ -50,11 +50,11 @@ func TestSketchForgetsNothing(t *testing.T) {
 	}
 	for seed := range uint64(20) {
 		rng := rand.New(rand.NewPCG(seed, 8))
-		k, now := newSketch(bucketBytes*16<<(seed%3)), int64(1_000_000)
+		k, now := newSketch(cellBytes*16<<(seed%3)), int64(1_000_000)
 		hashes := make([]hash, 40)
 		for i := range hashes {
 			hashes[i] = hash(rng.Uint64())
-			if i > 30 { // another client with the print of one
+			if i > 30 { // another client with the fingerprint of one
 				hashes[i] = hashes[i-30] ^ 1<<60
 			}
 		}

@@ -119,7 +119,7 @@ func (s *Store) divide() {
 		n, bits = 2*n, bits+1
 	}
 	s.shards, s.shift = make([]shard, n), 64-bits
-	s.sketchBytes = bucketBytes
+	s.sketchBytes = cellBytes
 	for 2*s.sketchBytes*n*sketchPart <= s.max {
 		s.sketchBytes *= 2
 	}

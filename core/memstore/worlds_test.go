@@ -24,23 +24,23 @@ type memory struct {
 	clients    []statespace.Client
 }
 
-// world is a store whose sketch has one bucket, and some clients under one limit. Any may be evicted at any time.
+// world is a store whose sketch has one cell, and some clients under one limit. Any may be evicted at any time.
 type world struct {
-	limit  statespace.Limit
-	rule   statespace.Rule
-	store  *Store
-	counts *ledger
-	other  *ledger // of the same counts with a unit more, where they are of a bucket
-	keys   []string
-	prints []uint16 // of the keys, in the bucket
-	crowd  bool     // others fill the bucket
-	clock  int64
+	limit        statespace.Limit
+	rule         statespace.Rule
+	store        *Store
+	counts       *ledger
+	other        *ledger // of the same counts with a unit more, where they are of a bucket
+	keys         []string
+	fingerprints []uint16 // of the keys, in the cell
+	crowd        bool     // others fill the cell
+	clock        int64
 }
 
 func newSmallWorld(t *testing.T, l statespace.Limit, clients int, alike, crowd bool) *world {
 	w := &world{limit: l, rule: statespace.Rule{Limits: []statespace.Limit{l}}, crowd: crowd}
 	w.store = New(WithMaxBytes(bytesPerShard), WithClock(func() time.Time { return time.UnixMicro(w.clock) }))
-	w.store.sketchBytes = bucketBytes
+	w.store.sketchBytes = cellBytes
 	limit := core.Limit{Name: "l", Requests: l.N, Window: time.Duration(l.W) * time.Microsecond, Algorithm: l.Algorithm}
 	bound, err := w.store.Bind(core.Binding{Limits: []core.Limit{limit}})
 	if err != nil {
@@ -57,18 +57,18 @@ func newSmallWorld(t *testing.T, l statespace.Limit, clients int, alike, crowd b
 	}
 	for i := 0; len(w.keys) < clients; i++ {
 		key := fmt.Sprint(i)
-		if print := w.print(key); len(w.keys) == 0 || slices.Contains(w.prints, print) == alike {
-			w.keys, w.prints = append(w.keys, key), append(w.prints, print)
+		if fingerprint := w.fingerprint(key); len(w.keys) == 0 || slices.Contains(w.fingerprints, fingerprint) == alike {
+			w.keys, w.fingerprints = append(w.keys, key), append(w.fingerprints, fingerprint)
 		}
 	}
 	return w
 }
 
-func (w *world) print(key string) uint16 {
-	k := newSketch(bucketBytes)
+func (w *world) fingerprint(key string) uint16 {
+	k := newSketch(cellBytes)
 	k.part[0] = 1
-	_, _, print := k.locate(0, w.store.hash(key), w.counts.limits[0].ident)
-	return print
+	_, _, fingerprint := k.locate(0, w.store.hash(key), w.counts.limits[0].ident)
+	return fingerprint
 }
 
 // load makes the store hold a state.
@@ -108,7 +108,7 @@ func (k *sketch) clone() *sketch {
 		return nil
 	}
 	copied := *k
-	copied.pages = [][]bucket{slices.Clone(k.pages[0])}
+	copied.pages = [][]cell{slices.Clone(k.pages[0])}
 	return &copied
 }
 
@@ -208,9 +208,9 @@ func (w *world) byOther(do func() error) error {
 	return do()
 }
 
-// others fills the bucket with clients that have used more than ours can.
+// others fills the cell with clients that have used more than ours can.
 func (w *world) others(sh *shard, now int64) {
-	for i := range uint64(bucketEntries) {
+	for i := range uint64(cellEntries) {
 		sh.record(&w.counts.limits[0].bound, hash((i+1)<<32), 0, window.EvictedCount{Newer: 100}, now)
 	}
 }
@@ -356,7 +356,7 @@ func (w *world) key(m memory) string {
 			key = binary.AppendVarint(key, n)
 		}
 	}
-	one := bucket{}
+	one := cell{}
 	if k := m.sketch; k != nil {
 		one = k.pages[0][0]
 		one.advance(max(one.epoch, b.Number(m.now)))
@@ -379,7 +379,7 @@ func (w *world) key(m memory) string {
 				}
 			}
 		}
-		add(int64(slices.Index(one.prints[:], w.prints[i])))
+		add(int64(slices.Index(one.fingerprints[:], w.fingerprints[i])))
 		clients = append(clients, string(key))
 	}
 	slices.Sort(clients) // which client has which counts makes no difference
@@ -390,12 +390,12 @@ func (w *world) key(m memory) string {
 	}
 	add(m.clock-m.now, m.now%b.Span)
 	if k := m.sketch; k != nil {
-		add(int64(one.rest.older), int64(one.rest.newer), max(k.until-m.now, 0))
-		for i, print := range one.prints {
-			if slices.Contains(w.prints, print) {
-				print = 0
+		add(int64(one.others.older), int64(one.others.newer), max(k.until-m.now, 0))
+		for i, fingerprint := range one.fingerprints {
+			if slices.Contains(w.fingerprints, fingerprint) {
+				fingerprint = 0
 			}
-			add(int64(print), int64(one.counts[i].older), int64(one.counts[i].newer))
+			add(int64(fingerprint), int64(one.counts[i].older), int64(one.counts[i].newer))
 		}
 	}
 	return string(key)
@@ -406,7 +406,7 @@ type smallWorld struct {
 	algorithm    core.Algorithm
 	n, ticks     int64
 	clients      int
-	alike, crowd bool // clients share an entry of the bucket; others fill it
+	alike, crowd bool // clients share an entry of the cell; others fill it
 }
 
 func (c smallWorld) make(t *testing.T) *world {

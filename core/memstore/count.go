@@ -1,9 +1,9 @@
 package memstore
 
-// charge counts cost at every limit, and reports whether there is memory for it. A
+// count counts cost at every limit, and reports whether there is memory for it. A
 // client without a slot gets one, with the units that the sketch estimates.
-func (c *ledger) charge(sh *shard, r *request, all []clientState) bool {
-	if c.chargeInPlace(r, all) {
+func (c *ledger) count(sh *shard, r *request, all []clientState) bool {
+	if c.countInPlace(r, all) {
 		return true
 	}
 	var lack need
@@ -34,14 +34,14 @@ func (c *ledger) charge(sh *shard, r *request, all []clientState) bool {
 		}
 	}
 	for i := range all {
-		c.limits[i].charge(sh, r, &all[i])
+		c.limits[i].count(sh, r, &all[i])
 	}
 	return true
 }
 
-// chargeInPlace counts cost if no limit needs memory for it, and reports whether it
+// countInPlace counts cost if no limit needs memory for it, and reports whether it
 // did.
-func (c *ledger) chargeInPlace(r *request, all []clientState) bool {
+func (c *ledger) countInPlace(r *request, all []clientState) bool {
 	for i := range all {
 		if all[i].slot == nil || all[i].slot.count.Prepare(c.limits[i].bound.Limit, r.now, r.cost) > 0 {
 			return false
@@ -72,10 +72,10 @@ func isNewKey(all []clientState) bool {
 	return true
 }
 
-// charge counts cost at one limit. There is memory for the slot, and for a short
+// count counts cost at one limit. There is memory for the slot, and for a short
 // ring to grow. A long ring takes free memory; if that is not enough, its entries
 // are merged.
-func (l *limit) charge(sh *shard, r *request, client *clientState) {
+func (l *limit) count(sh *shard, r *request, client *clientState) {
 	ring, growth := client.growth(&l.bound, r)
 	s := client.slot
 	if s == nil {
