@@ -11,7 +11,7 @@ func (c *ledger) count(sh *shard, r *request, all []clientState) bool {
 		if all[i].slot == nil {
 			lack.slots++
 		}
-		if ring, growth := all[i].growth(&c.limits[i].bound, r); ring+growth <= c.store.largeRing {
+		if ring, growth := all[i].growth(&c.limits[i].info, r); ring+growth <= c.store.largeRing {
 			lack.rings += growth
 		}
 	}
@@ -43,12 +43,12 @@ func (c *ledger) count(sh *shard, r *request, all []clientState) bool {
 // did.
 func (c *ledger) countInPlace(r *request, all []clientState) bool {
 	for i := range all {
-		if all[i].slot == nil || all[i].slot.count.Prepare(c.limits[i].bound.Limit, r.now, r.cost) > 0 {
+		if all[i].slot == nil || all[i].slot.count.Prepare(c.limits[i].info.Limit, r.now, r.cost) > 0 {
 			return false
 		}
 	}
 	for i := range all {
-		all[i].slot.count.Add(c.limits[i].bound.Limit, r.now, r.cost)
+		all[i].slot.count.Add(c.limits[i].info.Limit, r.now, r.cost)
 	}
 	return true
 }
@@ -57,8 +57,8 @@ func (c *ledger) countInPlace(r *request, all []clientState) bool {
 func (c *ledger) record(sh *shard, r *request, all []clientState) {
 	for i := range all {
 		l, p := &c.limits[i], all[i].estimate.EvictedCount
-		p.Add(&l.bound.Bound, r.now, r.cost)
-		sh.record(&l.bound, r.hash, l.ident, p, r.now)
+		p.Add(&l.info.Bound, r.now, r.cost)
+		sh.record(&l.info, r.hash, l.ident, p, r.now)
 	}
 }
 
@@ -76,21 +76,21 @@ func isNewKey(all []clientState) bool {
 // ring to grow. A long ring takes free memory; if that is not enough, its entries
 // are merged.
 func (l *limit) count(sh *shard, r *request, client *clientState) {
-	ring, growth := client.growth(&l.bound, r)
+	ring, growth := client.growth(&l.info, r)
 	s := client.slot
 	if s == nil {
-		s = sh.insert(r.hash, l.ident, l.number)
+		s = sh.insert(r.hash, l.ident, l.infoNumber)
 		sh.due += sweepDue/sweepSlots - 1 // tick counts the rest
 		if !client.estimate.IsZero() {
 			s.mark(overrides)
-			s.count.Restore(&l.bound.Bound, client.estimate.EvictedCount, r.now)
+			s.count.Restore(&l.info.Bound, client.estimate.EvictedCount, r.now)
 		}
 	} else if ring+growth > sh.store.largeRing && growth > 0 && !sh.resizeRing(ring, ring+growth) {
-		s.count.Compact(l.bound.Limit)
+		s.count.Compact(l.info.Limit)
 		growth = ringBytes(&s.count) - ring
 		sh.resizeRing(ring, ring+growth)
 	}
-	s.count.Add(l.bound.Limit, r.now, r.cost)
+	s.count.Add(l.info.Limit, r.now, r.cost)
 	if growth != 0 {
 		sh.resizeRing(ring+growth, ringBytes(&s.count))
 	}
@@ -98,7 +98,7 @@ func (l *limit) count(sh *shard, r *request, client *clientState) {
 
 // growth drops expired units of a client. It returns the bytes of the ring, and an
 // upper bound of the bytes that it needs more for a charge.
-func (client *clientState) growth(b *bound, r *request) (ring, growth int64) {
+func (client *clientState) growth(b *limitInfo, r *request) (ring, growth int64) {
 	var words int
 	if client.slot == nil {
 		words = client.estimate.Words(b.Algorithm, r.cost)

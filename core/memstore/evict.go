@@ -131,7 +131,7 @@ func (sh *shard) evict(i int, now int64) {
 }
 
 // record writes the units of a client, which are not zero, into the sketch.
-func (sh *shard) record(b *bound, h hash, ident uint32, p window.EvictedCount, now int64) {
+func (sh *shard) record(b *limitInfo, h hash, ident uint32, p window.EvictedCount, now int64) {
 	if sh.sketch == nil {
 		sh.sketch = newSketch(sh.store.sketchBytes)
 	}

@@ -45,10 +45,10 @@ func (sh *shard) with(c *ledger, slots []usedSlot) {
 	sh.grow(need{slots: len(slots)})
 	for _, u := range slots {
 		l := &c.limits[u.limit]
-		s := sh.insert(hash(u.client), l.ident, l.number)
+		s := sh.insert(hash(u.client), l.ident, l.infoNumber)
 		s.mark(u.flags)
 		if u.units > 0 {
-			s.count.Add(l.bound.Limit, midday, u.units)
+			s.count.Add(l.info.Limit, midday, u.units)
 		}
 	}
 }
@@ -90,7 +90,7 @@ func TestNearlyOver(t *testing.T) {
 	s, c := standing(t, bytesPerShard, core.PerDay(4).Using(core.SlidingCounter))
 	sh := &s.shards[0]
 	sh.with(c, []usedSlot{{1, 0, 0, 0}, {2, 0, 0, 0}})
-	sh.slot(0).count.Add(c.limits[0].bound.Limit, midday-1, 1)
+	sh.slot(0).count.Add(c.limits[0].info.Limit, midday-1, 1)
 	for next := range 2 {
 		sh.evictNext = next
 		if got := sh.leastUsed(c, hash(9), midday+1, sampleSize); got != 1 {
@@ -99,16 +99,16 @@ func TestNearlyOver(t *testing.T) {
 	}
 }
 
-// TestSlotHasTheLatestBound: a slot that two limits share has the bound of the latest request.
-func TestSlotHasTheLatestBound(t *testing.T) {
+// TestSlotHasTheLatestInfo: a slot that two limits share has the limitInfo of the latest request.
+func TestSlotHasTheLatestInfo(t *testing.T) {
 	s, ten := standing(t, bytesPerShard, core.PerDay(10).Named("day").Using(core.SlidingCounter))
 	few := bind(t, s, core.PerDay(3).Named("day").Using(core.SlidingCounter))
 	for i, c := range []*ledger{ten, few, ten, ten, few} {
 		if err := c.Take(t.Context(), core.Ask{Key: "k", Cost: 1, Peek: i > 2}).Err; err != nil {
 			t.Fatal(err)
 		}
-		if got := s.shards[0].slot(0).number(); got != c.limits[0].number {
-			t.Errorf("question %d: bound %d, want %d", i, got, c.limits[0].number)
+		if got := s.shards[0].slot(0).infoNumber(); got != c.limits[0].infoNumber {
+			t.Errorf("question %d: info %d, want %d", i, got, c.limits[0].infoNumber)
 		}
 	}
 }
@@ -119,9 +119,9 @@ func TestRingsToTheByte(t *testing.T) {
 	l, r := &c.limits[0], &request{hash: s.hash("k"), now: midday, cost: 1}
 	for range 300 {
 		k := clientState{slot: s.shards[0].find(r.hash, l.ident)}
-		ring, growth := k.growth(&l.bound, r)
+		ring, growth := k.growth(&l.info, r)
 		if growth > 0 && k.slot != nil {
-			if want := ringBound(k.slot.count.Prepare(l.bound.Limit, midday, 1)); ring+growth != want {
+			if want := ringBound(k.slot.count.Prepare(l.info.Limit, midday, 1)); ring+growth != want {
 				t.Errorf("a ring of %d bytes is to grow by %d, want to %d", ring, growth, want)
 			}
 			s.largeRing = ring + growth
@@ -144,7 +144,7 @@ func TestRoomOfAChunk(t *testing.T) {
 	if !sh.makeRoom(c, r, need{rings: layoutOf(chunkSlots).bytes()}) || sh.n != fill-chunkSlots {
 		t.Errorf("%d clients went, want those of a chunk, %d", fill-sh.n, chunkSlots)
 	}
-	sh.record(&c.limits[0].bound, r.hash, 0, window.EvictedCount{Newer: 10}, midday)
+	sh.record(&c.limits[0].info, r.hash, 0, window.EvictedCount{Newer: 10}, midday)
 	sh.reserve(s.common.Load() - max(0, sh.own-s.share) + max(0, s.share-sh.own)) // all that is left
 	sh.forget(sh.n - 1)
 	before := sh.events.evictions
@@ -182,7 +182,7 @@ func TestRulesTakeFromALongLog(t *testing.T) {
 func TestResetWithoutRoom(t *testing.T) {
 	s, c := standing(t, bytesPerShard, core.PerDay(10))
 	sh := &s.shards[0]
-	sh.record(&c.limits[0].bound, s.hash("k"), c.limits[0].ident, window.EvictedCount{Newer: 10}, midday)
+	sh.record(&c.limits[0].info, s.hash("k"), c.limits[0].ident, window.EvictedCount{Newer: 10}, midday)
 	share, common := s.share, s.common.Load()
 	s.share = 0
 	s.common.Store(0)
@@ -261,7 +261,7 @@ func TestLeastUsedOfASample(t *testing.T) {
 	sh.evictNext, sh.n = 0, 0
 	sh.index = make([]uint32, len(sh.index))
 	for i := range mine { // slots of one client under one limit, which only this test makes
-		*sh.slot(i) = slot{hash: hash(mine[i].client), ident: c.limits[0].ident, bound: c.limits[0].number}
+		*sh.slot(i) = slot{hash: hash(mine[i].client), ident: c.limits[0].ident, info: c.limits[0].infoNumber}
 	}
 	sh.n = 20
 	if got := sh.leastUsed(c, hash(100), midday, sampleSize); got != 19 {
@@ -332,7 +332,7 @@ func TestRulesTakeFromWhoHasBorrowed(t *testing.T) {
 		t.Fatalf("%d bytes are common, %d of %d slots are taken", s.common.Load(), greedy.n, fill)
 	}
 	rules := int64(0)
-	for before := s.common.Load(); (rules+1)*(identBytes+boundBytes) <= before; rules++ {
+	for before := s.common.Load(); (rules+1)*(identBytes+infoBytes) <= before; rules++ {
 		bind(t, s, core.PerHour(100+rules).Named(fmt.Sprint(rules)).Using(core.SlidingCounter))
 	}
 	if greedy.n != fill {
@@ -352,7 +352,7 @@ func TestRulesTakeFromWhoHasBorrowed(t *testing.T) {
 
 // fill fills a shard with slots and returns how many there are.
 func (sh *shard) fill() int {
-	b := (*sh.store.rules.bounds.Load())[0]
+	b := (*sh.store.rules.infos.Load())[0]
 	for i := uint64(0); sh.grow(need{slots: 1}); i++ {
 		sh.insert(hash(i), 0, 0).count.Add(b.Limit, midday, 1)
 	}
@@ -364,7 +364,7 @@ func (sh *shard) fill() int {
 func TestSlotsThatAreOver(t *testing.T) {
 	s, c := standing(t, bytesPerShard, core.PerHour(10))
 	s.sketchBytes = cellBytes
-	sh, b := &s.shards[0], &c.limits[0].bound
+	sh, b := &s.shards[0], &c.limits[0].info
 	for i := range uint64(cellEntries + 1) { // the least of all is what the sketch says of anybody
 		sh.record(b, hash((i+1)<<32), 0, window.EvictedCount{Newer: 5}, midday)
 	}

@@ -22,8 +22,8 @@ var (
 
 type limit struct {
 	core.Limit
-	bound         bound
-	ident, number uint32 // of its counts and of its bound
+	info              limitInfo
+	ident, infoNumber uint32 // the numbers of its ident and of info
 }
 
 // Immediate implements [core.Immediate].
@@ -80,10 +80,10 @@ func (c *ledger) with(s *core.Override) *ledger {
 		l := &c.limits[i]
 		if s.Limits != nil {
 			l.Limit = s.Limits[i]
-			l.bound.N, l.bound.W = l.Requests, l.Window.Microseconds()
+			l.info.N, l.info.W = l.Requests, l.Window.Microseconds()
 		}
 		if s.Charge {
-			l.bound.Unlimited = true
+			l.info.Unlimited = true
 		}
 	}
 	return c
@@ -102,8 +102,8 @@ func (c *ledger) take(sh *shard, r *request, commit bool) (v window.Verdict, bin
 	if len(c.limits) == 1 && commit {
 		l := &c.limits[0]
 		// Nearly every client has a slot, and room in its log: half the work of the general case.
-		if s := sh.find(r.hash, l.ident); s != nil && s.number() == l.number {
-			if v, words := s.count.Take(l.bound.Limit, r.now, r.cost); words == 0 {
+		if s := sh.find(r.hash, l.ident); s != nil && s.infoNumber() == l.infoNumber {
+			if v, words := s.count.Take(l.info.Limit, r.now, r.cost); words == 0 {
 				return l.verdict(v, r), 0, true
 			}
 		}
@@ -147,9 +147,9 @@ func (c *ledger) lookup(sh *shard, r *request, all []clientState) {
 	for i := range all {
 		l, client := &c.limits[i], &all[i]
 		if client.slot = sh.find(r.hash, l.ident); client.slot != nil {
-			client.slot.setBound(l.number)
+			client.slot.setInfo(l.infoNumber)
 		} else {
-			client.estimate = sh.sketch.estimate(&l.bound, r.hash, l.ident, r.now)
+			client.estimate = sh.sketch.estimate(&l.info, r.hash, l.ident, r.now)
 		}
 	}
 }
@@ -157,12 +157,12 @@ func (c *ledger) lookup(sh *shard, r *request, all []clientState) {
 // decide returns the verdict of one limit.
 func (l *limit) decide(client *clientState, r *request) window.Verdict {
 	if client.slot != nil {
-		return l.verdict(client.slot.count.Decide(l.bound.Limit, r.now, r.now, r.cost), r)
+		return l.verdict(client.slot.count.Decide(l.info.Limit, r.now, r.now, r.cost), r)
 	}
-	return l.verdict(client.estimate.Decide(&l.bound.Bound, r.now, r.cost), r)
+	return l.verdict(client.estimate.Decide(&l.info.Bound, r.now, r.cost), r)
 }
 
-// verdict returns the verdict of a limit on r, given that of its bound.
+// verdict returns the verdict of a limit on r, given that of its info.
 func (l *limit) verdict(v window.Verdict, r *request) window.Verdict {
 	if r.charge {
 		return window.Limit{N: l.Requests}.Charged(v)
@@ -188,11 +188,11 @@ func (c *ledger) Reset(_ context.Context, key string) error {
 		if s := sh.find(h, l.ident); s != nil {
 			sh.forget(sh.number(s))
 		}
-		p := sh.sketch.estimate(&l.bound, h, l.ident, r.now)
+		p := sh.sketch.estimate(&l.info, h, l.ident, r.now)
 		switch {
 		case p.IsZero():
 		case sh.makeRoom(c, &r, need{slots: 1}):
-			sh.insert(h, l.ident, l.number).mark(overrides | wasReset)
+			sh.insert(h, l.ident, l.infoNumber).mark(overrides | wasReset)
 		default:
 			full = true
 		}

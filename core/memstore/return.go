@@ -20,11 +20,11 @@ func (c *ledger) Return(_ context.Context, back core.Refund) (int64, error) {
 	for i := range c.limits {
 		l := &c.limits[i]
 		switch s := sh.find(h, l.ident); {
-		case s == nil && sh.sketch.estimate(&l.bound, h, l.ident, now).IsZero():
-		case s == nil, s.is(overrides) && !l.bound.Timestamped():
+		case s == nil && sh.sketch.estimate(&l.info, h, l.ident, now).IsZero():
+		case s == nil, s.is(overrides) && !l.info.Timestamped():
 			units = 0 // the sketch does not know the time of its units
 		default:
-			units = min(units, s.count.Return(l.bound.Limit, back.At.UnixMicro(), now, back.Cost, back.Units))
+			units = min(units, s.count.Return(l.info.Limit, back.At.UnixMicro(), now, back.Cost, back.Units))
 		}
 	}
 	return units, nil

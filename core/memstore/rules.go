@@ -16,15 +16,15 @@ import (
 // rules numbers the limits of the rules that a store has bound: slots name
 // them by number. It only grows; what it takes is part of the store's bytes.
 type rules struct {
-	mu      sync.Mutex
-	idents  map[hash]uint32
-	numbers map[window.Limit]uint32
-	spans   []int64 // by class
-	bytes   int64
+	mu          sync.Mutex
+	idents      map[hash]uint32
+	infoNumbers map[window.Limit]uint32
+	spans       []int64 // by class
+	bytes       int64
 
-	// bounds is read without the lock: every list that is published after a
+	// infos is read without the lock: every list that is published after a
 	// number was made has that number.
-	bounds atomic.Pointer[[]bound]
+	infos atomic.Pointer[[]limitInfo]
 }
 
 // ident is the identity of a limit's counts: limits with the same ident share
@@ -35,17 +35,17 @@ type ident struct {
 	window            time.Duration
 }
 
-// bound holds the numbers of a limit. Limits of one ident differ in N alone, and with a core.Bucket in W too.
-type bound struct {
+// limitInfo is a limit as the store counts it. Limits of one ident differ in N alone, and with a core.Bucket in W too.
+type limitInfo struct {
 	window.Bound
 	class uint8 // of windows that share a part of a sketch
 }
 
 const (
-	// The most bytes of an ident and of a bound: an entry of a map that has just
+	// The most bytes of an ident and of a limitInfo: an entry of a map that has just
 	// grown, and an entry of a list that append has just grown.
 	identBytes = 64
-	boundBytes = 160
+	infoBytes  = 160
 
 	// Rules may take a quarter of a store.
 	rulesShare = 4
@@ -56,11 +56,11 @@ const (
 	maxClasses = 64
 )
 
-func (r *rules) of(s *slot) *bound { return &(*r.bounds.Load())[s.number()] }
+func (r *rules) of(s *slot) *limitInfo { return &(*r.infos.Load())[s.infoNumber()] }
 
-// number returns the numbers of a limit's ident and bound. A new ident or bound
-// takes memory from the store.
-func (s *Store) number(rule core.Binding, l core.Limit) (identNumber, boundNumber uint32, err error) {
+// register returns the numbers of a limit's ident and limitInfo. A new one takes
+// memory from the store.
+func (s *Store) register(rule core.Binding, l core.Limit) (identNumber, infoNumber uint32, err error) {
 	r := &s.rules
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -74,16 +74,16 @@ func (s *Store) number(rule core.Binding, l core.Limit) (identNumber, boundNumbe
 	h := hash(maphash.Comparable(s.seed, id))
 	b := window.Limit{N: l.Requests, W: l.Window.Microseconds(), Algorithm: l.Algorithm}
 	identNumber, identKnown := r.idents[h]
-	boundNumber, boundKnown := r.numbers[b]
+	infoNumber, infoKnown := r.infoNumbers[b]
 	var bytes int64
 	if !identKnown {
 		bytes += identBytes
 	}
-	if !boundKnown {
-		bytes += boundBytes
+	if !infoKnown {
+		bytes += infoBytes
 	}
 	if bytes == 0 {
-		return identNumber, boundNumber, nil
+		return identNumber, infoNumber, nil
 	}
 	if r.bytes+bytes > s.max/rulesShare || !s.makeRoomForRules(bytes) {
 		return 0, 0, fmt.Errorf("sash: rule %q does not fit into the memstore: the store already holds %d limits, "+
@@ -95,25 +95,25 @@ func (s *Store) number(rule core.Binding, l core.Limit) (identNumber, boundNumbe
 		identNumber = uint32(len(r.idents))
 		r.idents[h] = identNumber
 	}
-	if !boundKnown {
-		boundNumber = r.add(b)
+	if !infoKnown {
+		infoNumber = r.add(b)
 	}
-	return identNumber, boundNumber, nil
+	return identNumber, infoNumber, nil
 }
 
-// add publishes a list with one more bound and returns its number. r.mu must be
+// add publishes a list with one more limitInfo and returns its number. r.mu must be
 // held.
 func (r *rules) add(limit window.Limit) uint32 {
-	var list []bound
-	if old := r.bounds.Load(); old != nil {
+	var list []limitInfo
+	if old := r.infos.Load(); old != nil {
 		list = *old
 	}
 	n := uint32(len(list))
-	r.numbers[limit] = n
+	r.infoNumbers[limit] = n
 	class := r.class(limit.Epoch())
 	// Readers of the old list do not read beyond its end.
-	list = append(list, bound{window.Bound{Limit: limit, Span: r.spans[class]}, class})
-	r.bounds.Store(&list)
+	list = append(list, limitInfo{window.Bound{Limit: limit, Span: r.spans[class]}, class})
+	r.infos.Store(&list)
 	return n
 }
 

@@ -48,7 +48,7 @@ func (k *sketch) locate(class uint8, h hash, ident uint32) (page *[]cell, at int
 }
 
 // estimate returns the estimate of a client under a limit at now.
-func (k *sketch) estimate(b *bound, h hash, ident uint32, now int64) estimate {
+func (k *sketch) estimate(b *limitInfo, h hash, ident uint32, now int64) estimate {
 	if k == nil || k.part[b.class] == 0 {
 		return estimate{}
 	}
@@ -61,7 +61,7 @@ func (k *sketch) estimate(b *bound, h hash, ident uint32, now int64) estimate {
 }
 
 // record adds the units of a client under a limit.
-func (k *sketch) record(b *bound, h hash, ident uint32, p window.EvictedCount, now int64) {
+func (k *sketch) record(b *limitInfo, h hash, ident uint32, p window.EvictedCount, now int64) {
 	if k.part[b.class] == 0 {
 		k.add(b)
 	}
@@ -76,7 +76,7 @@ func (k *sketch) record(b *bound, h hash, ident uint32, p window.EvictedCount, n
 }
 
 // add gives a class a part. Where there are as many classes as parts, all parts become half as large.
-func (k *sketch) add(b *bound) {
+func (k *sketch) add(b *limitInfo) {
 	if len(k.spans) == 1<<k.bits {
 		k.bits++
 	}

@@ -12,17 +12,17 @@ import (
 // the class.
 func TestSketchOfTwo(t *testing.T) {
 	k, now := newSketch(64*cellBytes), int64(500)
-	bounds := make([]bound, 4)
-	for i := range bounds {
+	infos := make([]limitInfo, 4)
+	for i := range infos {
 		w := int64(1000 + i)
 		limit := window.Limit{N: 1 << 30, W: w, Algorithm: core.SlidingCounter}
-		bounds[i] = bound{window.Bound{Limit: limit, Span: w}, uint8(i)}
+		infos[i] = limitInfo{window.Bound{Limit: limit, Span: w}, uint8(i)}
 	}
 	for i := range uint64(64 * 20) { // more than a cell has entries for
-		k.record(&bounds[0], hash(i*0x9e3779b97f4a7c15), 1, window.EvictedCount{Newer: 1000}, now)
+		k.record(&infos[0], hash(i*0x9e3779b97f4a7c15), 1, window.EvictedCount{Newer: 1000}, now)
 	}
-	for class := range bounds {
-		b := &bounds[class]
+	for class := range infos {
+		b := &infos[class]
 		k.record(b, hash(7), 2, window.EvictedCount{Newer: 1}, now)
 		for i := range uint64(64) {
 			if got := k.estimate(b, hash(i), 2, now); got.Newer > 1 && class > 0 {
@@ -31,10 +31,10 @@ func TestSketchOfTwo(t *testing.T) {
 		}
 	}
 	for ident := range uint32(20) {
-		k.record(&bounds[1], hash(5), ident, window.EvictedCount{Newer: int64(ident) + 1}, now)
+		k.record(&infos[1], hash(5), ident, window.EvictedCount{Newer: int64(ident) + 1}, now)
 	}
 	for ident := range uint32(20) {
-		if got := k.estimate(&bounds[1], hash(5), ident, now); got.Newer != int64(ident)+1 || !got.found {
+		if got := k.estimate(&infos[1], hash(5), ident, now); got.Newer != int64(ident)+1 || !got.found {
 			t.Errorf("limit %d: %+v, want %d units", ident, got, ident+1)
 		}
 	}
@@ -59,11 +59,11 @@ func TestSketchForgetsNothing(t *testing.T) {
 			}
 		}
 		exact := map[client]map[int64]int64{} // by epoch
-		bounds := make([]bound, 12)
-		for i := range bounds {
+		infos := make([]limitInfo, 12)
+		for i := range infos {
 			w := int64(1000 * (i + 1))
 			limit := window.Limit{N: 1 << 30, W: w, Algorithm: core.SlidingCounter}
-			bounds[i] = bound{window.Bound{Limit: limit, Span: w}, uint8(i)}
+			infos[i] = limitInfo{window.Bound{Limit: limit, Span: w}, uint8(i)}
 		}
 		for step := range 600 {
 			now += rng.Int64N(20)
@@ -72,7 +72,7 @@ func TestSketchForgetsNothing(t *testing.T) {
 				classes = 1 + step/200*4
 			}
 			one := client{uint8(rng.IntN(classes)), hashes[rng.IntN(len(hashes))]}
-			b := &bounds[one.class]
+			b := &infos[one.class]
 			epoch := b.Number(now)
 			if exact[one] == nil {
 				exact[one] = map[int64]int64{}
@@ -88,11 +88,11 @@ func TestSketchForgetsNothing(t *testing.T) {
 			}
 			var most [12]window.EvictedCount
 			for c, units := range exact {
-				m, epoch := &most[c.class], bounds[c.class].Number(now)
+				m, epoch := &most[c.class], infos[c.class].Number(now)
 				m.Older, m.Newer = max(m.Older, units[epoch-1]), max(m.Newer, units[epoch])
 			}
 			for c, units := range exact {
-				b := &bounds[c.class]
+				b := &infos[c.class]
 				epoch, got := b.Number(now), k.estimate(b, c.hash, 0, now)
 				if got.Newer < units[epoch] || got.Older < units[epoch-1] {
 					t.Fatalf("seed %d, step %d: %+v, want %d and %d", seed, step, got, units[epoch-1], units[epoch])

@@ -99,7 +99,7 @@ func WithClock(now func() time.Time) Option {
 // error of [core.New].
 func New(options ...Option) *Store {
 	s := &Store{max: DefaultMaxBytes, base: time.Now(), seed: maphash.MakeSeed()}
-	s.rules.idents, s.rules.numbers = map[hash]uint32{}, map[window.Limit]uint32{}
+	s.rules.idents, s.rules.infoNumbers = map[hash]uint32{}, map[window.Limit]uint32{}
 	s.baseMicros = s.base.UnixMicro()
 	for i, o := range options {
 		if o == nil {
@@ -142,11 +142,11 @@ func (s *Store) Bind(rule core.Binding) (core.Ledger, error) {
 	}
 	c := &ledger{store: s, limits: make([]limit, len(rule.Limits))}
 	for i, l := range rule.Limits {
-		identNumber, boundNumber, err := s.number(rule, l)
+		identNumber, infoNumber, err := s.register(rule, l)
 		if err != nil {
 			return nil, err
 		}
-		c.limits[i] = limit{l, (*s.rules.bounds.Load())[boundNumber], identNumber, boundNumber}
+		c.limits[i] = limit{l, (*s.rules.infos.Load())[infoNumber], identNumber, infoNumber}
 	}
 	return c, nil
 }

@@ -196,11 +196,11 @@ func (t *table) migrate() int {
 }
 
 // insert adds an empty slot. There must be room.
-func (t *table) insert(h hash, ident, bound uint32) *slot {
+func (t *table) insert(h hash, ident, info uint32) *slot {
 	i := t.n
 	t.n++
 	s := t.slot(i)
-	s.hash, s.ident, s.bound = h, ident, bound
+	s.hash, s.ident, s.info = h, ident, info
 	at, _ := t.seek(t.index, h, ident)
 	t.index[at] = tag(h) | uint32(i+1)
 	return s

@@ -43,7 +43,7 @@ func TestTablesGrowAndShrink(t *testing.T) {
 		}
 		sh.reserve(-16)
 		l := &c.limits[0]
-		sh.insert(s.hash(string(rune(i))), l.ident, l.number)
+		sh.insert(s.hash(string(rune(i))), l.ident, l.infoNumber)
 		if want := i/chunkSlots + 1; len(sh.chunks) != want {
 			t.Errorf("%d slots are in %d chunks, want %d", i+1, len(sh.chunks), want)
 		}

@@ -19,7 +19,7 @@ func (c *ledger) Usage(_ context.Context, key string) ([]core.Usage, error) {
 	c.lookup(sh, &r, all)
 	for i := range all {
 		l := c.limits[i]
-		l.bound.Unlimited = true
+		l.info.Unlimited = true
 		v := l.decide(&all[i], &r)
 		uses[i] = core.Usage{
 			Used: v.Units(), ResetAfter: window.Duration(v.ResetAfter), At: time.UnixMicro(r.now),

@@ -82,7 +82,7 @@ func (w *world) load(m memory) *shard {
 		panic("there is no room")
 	}
 	for i := range m.slots {
-		s := sh.insert(m.slots[i].hash, m.slots[i].ident, m.slots[i].bound)
+		s := sh.insert(m.slots[i].hash, m.slots[i].ident, m.slots[i].info)
 		s.count = m.slots[i].count.Clone()
 		sh.resizeRing(0, ringBytes(&s.count))
 	}
@@ -211,7 +211,7 @@ func (w *world) byOther(do func() error) error {
 // others fills the cell with clients that have used more than ours can.
 func (w *world) others(sh *shard, now int64) {
 	for i := range uint64(cellEntries) {
-		sh.record(&w.counts.limits[0].bound, hash((i+1)<<32), 0, window.EvictedCount{Newer: 100}, now)
+		sh.record(&w.counts.limits[0].info, hash((i+1)<<32), 0, window.EvictedCount{Newer: 100}, now)
 	}
 }
 
@@ -232,7 +232,7 @@ func (w *world) exact(i int) bool {
 	if s := sh.find(h, l.ident); s != nil {
 		return !s.is(overrides)
 	}
-	return sh.sketch.estimate(&l.bound, h, l.ident, w.store.locked(sh)).IsZero()
+	return sh.sketch.estimate(&l.info, h, l.ident, w.store.locked(sh)).IsZero()
 }
 
 // ask asks the store as it is.
@@ -255,7 +255,7 @@ func (w *world) judge(exact bool, got, want statespace.Answer) error {
 	switch {
 	case exact && got != want, got.Admitted && (!want.Admitted || got.Remaining > want.Remaining):
 		return fmt.Errorf("got %+v, want %+v; exact: %v", got, want, exact)
-	case !got.Admitted && (got.RetryAfter < 1 || got.RetryAfter > 2*w.limit.W+2*w.counts.limits[0].bound.Slot()):
+	case !got.Admitted && (got.RetryAfter < 1 || got.RetryAfter > 2*w.limit.W+2*w.counts.limits[0].info.Slot()):
 		return fmt.Errorf("refused for %d: %+v", got.RetryAfter, got)
 	}
 	return nil
@@ -344,7 +344,7 @@ func (w *world) giveBack(m *memory, i int, at, cost, units int64) error {
 // key tells states apart, but for the order of the clients. Counts are told apart by what they answer until nothing
 // counts: by which numbers they do it, TestSmallWorlds in window goes through.
 func (w *world) key(m memory) string {
-	b := &w.counts.limits[0].bound
+	b := &w.counts.limits[0].info
 	slot := b.Slot()
 	age := w.limit.W + slot
 	if a := w.limit.Algorithm; a == core.SlidingCounter || a == core.Bucket {
@@ -371,7 +371,7 @@ func (w *world) key(m memory) string {
 		for j := range m.slots {
 			if s := &m.slots[j]; s.hash == w.store.hash(k) {
 				past := s.count.Summarize(&b.Bound, m.now)
-				add(int64(s.bound), int64(s.count.Words()), past.Older, past.Newer)
+				add(int64(s.info), int64(s.count.Words()), past.Older, past.Newer)
 				for t := range age {
 					unlimited := b.Limit
 					unlimited.Unlimited = true
