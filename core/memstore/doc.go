@@ -12,9 +12,8 @@
 // A full store looks at a few clients, evicts the one that has used the least of
 // its limit, and keeps an estimate of it in a sketch. The client begins with this
 // estimate when it is back. So evicted units go on counting, and no client is
-// admitted above its limit, with one exception: of a Bucket, a debt of more than
-// two windows may be discarded, as may any debt if a limiter with another window
-// asks.
+// admitted above its limit, with one exception: a Bucket's debt of more than two
+// windows may be discarded, and any debt if a limiter with another window asks.
 //
 // The cost is precision: a client that was evicted, or that shares an entry of the
 // sketch, may be refused early. Its RetryAfter and ResetAfter may be too long by up
@@ -37,9 +36,9 @@
 //	       +-----+-------------+    +-----------------------+  +-----------------+
 //	                                    | evicted    ^ back
 //	                                    v            |
-//	       sketch, by windows       +-----------------------------------------+
-//	       hash of key and limit -> | epoch, others, 8 x (print, older, newer)|
-//	                                +-----------------------------------------+
+//	       sketch, by windows       +-----------------------------------------------+
+//	       hash of key and limit -> | epoch, others, 8 x (fingerprint, older, newer)|
+//	                                +-----------------------------------------------+
 //
 // A slot is one client under one limit, in 56 bytes. A log has a ring of stamps
 // from the third entry on. A cost other than 1 makes it a ring of pairs, of a stamp

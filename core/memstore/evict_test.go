@@ -338,6 +338,7 @@ func TestRulesTakeFromWhoHasBorrowed(t *testing.T) {
 	if greedy.n != fill {
 		t.Errorf("%d slots went while bytes were common", fill-greedy.n)
 	}
+	greedy.evictNext = greedy.n // the next sample begins with the client with the hash 0
 	bind(t, s, core.PerHour(7).Named("another").Using(core.SlidingCounter))
 	if got := fill - greedy.n; got == 0 || got > chunkSlots/2+1 {
 		t.Errorf("%d slots went for a rule, want those of half a chunk, %d", got, chunkSlots/2+1)

@@ -56,7 +56,7 @@ func (k *sketch) estimate(b *limitInfo, h hash, ident uint32, now int64) estimat
 	if *page == nil {
 		return estimate{}
 	}
-	t, found := k.cell(*page, at, now).units(fingerprint, b.Number(now))
+	t, found := k.cell(*page, at, now).units(fingerprint, b.EpochAt(now))
 	return estimate{window.EvictedCount{Older: t.older.Units(), Newer: t.newer.Units()}, found}
 }
 
@@ -70,7 +70,7 @@ func (k *sketch) record(b *limitInfo, h hash, ident uint32, p window.EvictedCoun
 		*page = make([]cell, min(k.size, pageCells))
 	}
 	at := k.cell(*page, place, now)
-	at.advance(b.Number(now))
+	at.advance(b.EpochAt(now))
 	at.raise(fingerprint, epochUnits{window.Round(p.Older), window.Round(p.Newer)})
 	k.until = max(k.until, b.End(at.epoch)+2*b.W)
 }

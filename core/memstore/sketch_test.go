@@ -73,7 +73,7 @@ func TestSketchForgetsNothing(t *testing.T) {
 			}
 			one := client{uint8(rng.IntN(classes)), hashes[rng.IntN(len(hashes))]}
 			b := &infos[one.class]
-			epoch := b.Number(now)
+			epoch := b.EpochAt(now)
 			if exact[one] == nil {
 				exact[one] = map[int64]int64{}
 			}
@@ -88,12 +88,12 @@ func TestSketchForgetsNothing(t *testing.T) {
 			}
 			var most [12]window.EvictedCount
 			for c, units := range exact {
-				m, epoch := &most[c.class], infos[c.class].Number(now)
+				m, epoch := &most[c.class], infos[c.class].EpochAt(now)
 				m.Older, m.Newer = max(m.Older, units[epoch-1]), max(m.Newer, units[epoch])
 			}
 			for c, units := range exact {
 				b := &infos[c.class]
-				epoch, got := b.Number(now), k.estimate(b, c.hash, 0, now)
+				epoch, got := b.EpochAt(now), k.estimate(b, c.hash, 0, now)
 				if got.Newer < units[epoch] || got.Older < units[epoch-1] {
 					t.Fatalf("seed %d, step %d: %+v, want %d and %d", seed, step, got, units[epoch-1], units[epoch])
 				}

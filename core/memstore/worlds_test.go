@@ -359,7 +359,7 @@ func (w *world) key(m memory) string {
 	one := cell{}
 	if k := m.sketch; k != nil {
 		one = k.pages[0][0]
-		one.advance(max(one.epoch, b.Number(m.now)))
+		one.advance(max(one.epoch, b.EpochAt(m.now)))
 	}
 	var clients []string
 	for i, k := range w.keys {

@@ -290,10 +290,10 @@ func TestBucketEvicted(t *testing.T) {
 		if back.Restore(b, p, now); c.log.first == now && back.Units(l, now) > c.Units(l, now)+1 {
 			t.Fatalf("seed %d: %+v is no more than is used just now: %+v", seed, p, c)
 		}
-		epoch := b.Number(now)
+		epoch := b.EpochAt(now)
 		for later := now; later < now+2*l.W; later += 1 + rng.Int64N(l.W/9) {
 			q := p
-			for range b.Number(later) - epoch {
+			for range b.EpochAt(later) - epoch {
 				q = EvictedCount{Older: q.Newer}
 			}
 			var back Count
@@ -320,7 +320,7 @@ func TestBucketEvictedDecides(t *testing.T) {
 		now := b.End(1_000_000) + 1 + rng.Int64N(b.Span)
 		at := func(d int) Verdict {
 			q := p
-			for range b.Number(now+int64(d)) - b.Number(now) {
+			for range b.EpochAt(now+int64(d)) - b.EpochAt(now) {
 				q = EvictedCount{Older: q.Newer}
 			}
 			return q.Decide(b, now+int64(d), cost)

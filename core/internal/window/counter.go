@@ -184,7 +184,7 @@ func (*counter) decideEvicted(p EvictedCount, b *Bound, now, cost int64) Verdict
 	v := c.decide(b.Limit, now, now, cost)
 	if v.RetryAfter != 0 && v.RetryAfter != Never && b.Span != b.W {
 		// The fixed window in which the epoch ends and the one after it.
-		last := Counter{}.At(b.End(b.Number(now)), b.W)
+		last := Counter{}.At(b.End(b.EpochAt(now)), b.W)
 		v.RetryAfter = last.Start(b.W) + 2*b.W - now
 	}
 	return v

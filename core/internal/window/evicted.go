@@ -19,15 +19,15 @@ type Bound struct {
 	Span int64
 }
 
-// Number returns the number of the epoch at a time.
-func (b *Bound) Number(at int64) int64 { return at / b.Span }
+// EpochAt returns the number of the epoch at a time.
+func (b *Bound) EpochAt(at int64) int64 { return at / b.Span }
 
 // End returns the last moment of an epoch.
 func (b *Bound) End(epoch int64) int64 { return (epoch+1)*b.Span - 1 }
 
 // previousEnd returns the last moment of the epoch before now's. The Older units of an EvictedCount get this time, and
 // the Newer units get now.
-func (b *Bound) previousEnd(now int64) int64 { return b.End(b.Number(now) - 1) }
+func (b *Bound) previousEnd(now int64) int64 { return b.End(b.EpochAt(now) - 1) }
 
 // add counts units of a time in its epoch, or in Older if the epoch is earlier still.
 func (p *EvictedCount) add(b *Bound, now, at, units int64) {

@@ -105,7 +105,7 @@ func TestEvictedIsLate(t *testing.T) {
 				c.Add(l, at, l.N)
 				var p EvictedCount
 				p.Add(b, at, l.N)
-				if b.Number(now) > b.Number(at) {
+				if b.EpochAt(now) > b.EpochAt(at) {
 					p = EvictedCount{Older: p.Newer}
 				}
 				want, got := c.Decide(l, now, now, l.N), p.Decide(b, now, l.N)
