@@ -97,7 +97,7 @@ func (l *limit) count(sh *shard, r *request, client *clientState) {
 }
 
 // growth drops expired units of a client. It returns the bytes of the ring, and an
-// upper bound of the bytes that it needs more for a charge.
+// upper bound of the bytes that it needs more to count the request.
 func (client *clientState) growth(b *limitInfo, r *request) (ring, growth int64) {
 	var words int
 	if client.slot == nil {

@@ -96,8 +96,9 @@ type clientState struct {
 	estimate estimate
 }
 
-// take returns the binding limit's verdict and index. counted is false if there is no
-// memory for a charge: then nothing is charged. sh.mu must be held.
+// take returns the binding limit's verdict and index. An admitted request is
+// counted if commit is true. counted is false if there is no memory for that: then
+// nothing is counted. sh.mu must be held.
 func (c *ledger) take(sh *shard, r *request, commit bool) (v window.Verdict, binding int, counted bool) {
 	if len(c.limits) == 1 && commit {
 		l := &c.limits[0]
