@@ -104,11 +104,14 @@ func (s *Server) do(ctx context.Context, deadline time.Time, r *Request) (core.D
 }
 
 // warm has connections made in the background, if the server answers and a first one has taken long since start: a
-// request might not have the time to wait for one.
+// request might not have the time to wait for one. The probe runs too, since go-redis may have other connections for
+// pipelines.
 func (s *Server) warm(start time.Time) {
-	if time.Since(start) < warmAfter || s.breaker.openErr.Load() != nil {
+	generation, err := s.breaker.start()
+	if err != nil || time.Since(start) < warmAfter {
 		return
 	}
+	s.probeOnce(generation)
 	for range min(warmConnections, s.maxSlots) - 1 {
 		go s.ping()
 	}

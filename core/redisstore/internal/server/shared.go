@@ -5,7 +5,6 @@ import (
 	"math/rand/v2"
 	"strconv"
 	"sync/atomic"
-	"time"
 
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/core/redisstore/internal/batch"
@@ -27,9 +26,6 @@ type sharedScripts struct {
 
 // in reports whether such scripts may be sent in a generation of the breaker.
 func (s *sharedScripts) in(generation uint64) bool { return s.shareGeneration.Load() == generation+1 }
-
-// proxyTimeout bounds a check, which takes up to five round trips.
-const proxyTimeout = 2 * time.Second
 
 // proxyText is the notice of a proxy that sends scripts to several servers.
 const proxyText = "behind this address is a proxy that sends a script to the server of its first key, " +
@@ -65,7 +61,7 @@ func (s *Server) ShareScripts(ctx context.Context) (shared bool, err error) {
 // whether all were there. A server that owns half of the clients escapes the probe once in four billion times, one that
 // owns a tenth once in 30. The breaker does not learn of the probe.
 func (s *Server) probe(ctx context.Context) (shared bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, proxyTimeout)
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
 	limits := []core.Limit{core.PerMinute(1000)} // the script is one that most programs use
 	rule := script.New(s.config.Prefix, core.Binding{Name: "redisstore.probe", Limits: limits},
