@@ -44,7 +44,7 @@ func TestStats(t *testing.T) {
 	t.Parallel()
 	noLeaks(t)
 	server := redistest.Start(t)
-	store := redisstore.New(server.Client(t))
+	store := redisstore.New(server.Client(t), redisstore.WithoutSharedScripts())
 	begun := store.Stats()
 	l := limiter(t, core.Config{Store: store, Limits: []core.Limit{core.PerHour(5)}, Timeout: patient})
 	answers := map[core.Source]uint64{}

@@ -54,7 +54,7 @@ func calls(t *testing.T, rdb redis.UniversalClient, command string) (n int) {
 func TestOneRoundTrip(t *testing.T) {
 	server := redistest.Start(t)
 	rdb := server.Client(t)
-	store := redisstore.New(rdb)
+	store := redisstore.New(rdb, redisstore.WithoutSharedScripts())
 	l := core.Must(core.New(core.Config{
 		Store:   store,
 		Limits:  []core.Limit{core.PerSecond(100), core.PerMinute(100), core.PerHour(100).Using(core.SlidingCounter)},

@@ -138,9 +138,8 @@ func (c *Client) Warm() {
 		return
 	}
 	go func() {
-		start := time.Now()
 		c.Default.ping()
-		c.Default.warm(start)
+		c.Default.warm()
 	}()
 }
 

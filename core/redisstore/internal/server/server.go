@@ -47,7 +47,7 @@ const (
 	// timeouts of requests are.
 	probeTimeout = 5 * time.Second
 
-	// A server is far away if its first answer takes warmAfter. With warmConnections, each batch that is in flight
+	// A server is far away if a ping takes warmAfter. With warmConnections, each batch that is in flight
 	// ordinarily has one.
 	warmAfter, warmConnections = 20 * time.Millisecond, 4
 )
@@ -95,20 +95,22 @@ func (s *Server) do(ctx context.Context, deadline time.Time, r *Request) (core.D
 	}
 	probe := batch.NewCall[Request, core.Decision](context.WithoutCancel(ctx), time.Now().Add(probeTimeout), *r)
 	go func() {
-		start := time.Now()
 		s.ask([]*call{probe}, generation)
-		s.warm(start)
+		s.warm()
 	}()
 	// The request may be counted, so no cached refusal answers it: see StageReply.
 	return core.Decision{}, core.AtStage(core.StageReply, *openErr)
 }
 
-// warm has connections made in the background, if the server answers and a first one has taken long since start: a
-// request might not have the time to wait for one. The probe runs too, since go-redis may have other connections for
-// pipelines.
-func (s *Server) warm(start time.Time) {
+// warm has connections made in the background, if the server answers and is far away: a request might not have the time
+// to wait for one. The probe runs too, since go-redis may have other connections for pipelines.
+func (s *Server) warm() {
 	generation, err := s.breaker.start()
-	if err != nil || time.Since(start) < warmAfter {
+	if err != nil {
+		return
+	}
+	start := time.Now()
+	if s.ping(); time.Since(start) < warmAfter {
 		return
 	}
 	s.probeOnce(generation)
