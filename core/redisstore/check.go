@@ -228,7 +228,7 @@ func (s *Store) tryOut(ctx context.Context, rdb redis.UniversalClient, client st
 	return roundTrip, counts.Reset(ctx, client)
 }
 
-// problems are what is wrong, and what could not be looked at.
+// problems holds the findings of a Check, and errors of what could not be looked at.
 type problems struct {
 	mu             sync.Mutex
 	wrong, unknown []error
@@ -265,7 +265,7 @@ func (f *problems) join() error {
 	return errors.Join(append(f.wrong, f.unknown...)...)
 }
 
-// roundTripsPerTimeout is how many round trips a timeout should last: a decision may wait for the one before, and a
+// roundTripsPerTimeout is the least timeout in round trips: a decision may wait for the one before, and a
 // script that the server does not know is sent again.
 const roundTripsPerTimeout = 3
 

@@ -2,7 +2,7 @@ package redisstore
 
 import "time"
 
-// Stats is what a [Store] says about itself: what this process knows and has done. The
+// Stats has the numbers of a [Store]: of what this process knows and has done. The
 // numbers of type uint64 are counted since the store was made and never decrease; the
 // others are as of now, unless they say otherwise.
 type Stats struct {

@@ -27,7 +27,7 @@ type Config[Q, A any] struct {
 	// ErrCanceled returns the error of a call whose context has ended.
 	ErrCanceled func(context.Context) error
 
-	// MinWait is how long a server is waited for at least, however soon the callers' deadlines are.
+	// MinWait is the least time that a server has to answer, however soon the callers' deadlines are.
 	MinWait time.Duration
 
 	// A caller serves its own call if the time until its deadline is between InlineMin and InlineMax. With less time an

@@ -29,7 +29,7 @@ const (
 	// A backlog is more waiting calls than this: minSlots serve as many at a time.
 	backlog = 2 * MaxBatch
 
-	// lostAfter is how long a batch is in flight at least before it is presumed lost, and the least time between two
+	// lostAfter is the least time in flight before a batch is presumed lost, and the least time between two
 	// batches that are.
 	lostAfter = 20 * time.Millisecond
 )

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// idleTime is how long a worker is idle at least before it ends. Starting a worker takes longer than waking one, above
-// all because its stack has to grow.
+// idleTime is the least time that a worker is idle before it ends. Starting a worker takes longer than waking one,
+// above all because its stack has to grow.
 const idleTime = 100 * time.Millisecond
 
 // idleWorkers has the workers that wait for calls. The queue's lock guards it.

@@ -29,7 +29,7 @@ func Make(source string) Script {
 	return Script{source, hex.EncodeToString(sum[:])}
 }
 
-// MaxLimits is how many limits a rule may have: their variables must fit into
+// MaxLimits bounds the limits of a rule: their variables must fit into
 // the 200 that a Lua function has.
 const MaxLimits = 16
 
@@ -107,7 +107,7 @@ var templates = sync.OnceValue(func() map[string]*parse.Tree {
 	return all
 })
 
-// variables are what a template may ask for, such as {{.Window}}. In {{if}} the empty text is false.
+// variables are the fields of a template, such as {{.Window}}. In {{if}} the empty text is false.
 type variables map[string]string
 
 // decideSource returns the script for such limits in this order. It panics if an algorithm is unknown.

@@ -143,7 +143,7 @@ func (c *Client) Warm() {
 	}()
 }
 
-// idleAfter is how long a node of a cluster or a ring has been failing without a probe when it is left out of Breakers:
+// idleAfter is the time without a probe after which a failing node of a cluster or a ring is left out of Breakers:
 // it has probably been replaced.
 const idleAfter = time.Minute
 

@@ -95,12 +95,12 @@ func IsBatchError(err error) bool {
 // NotRun reports whether err says that the server has not run a script.
 func NotRun(err error) bool { return HasCode(err, "NOSCRIPT", "MOVED", "ASK", "TRYAGAIN") }
 
-// Commands are what an ACL user needs, as docs/operations.md has it: the commands
+// Commands lists the rights of an ACL user, as docs/operations.md has it: the commands
 // of the script, and the ones by which go-redis connects.
 const Commands = "+evalsha +eval +del +time +get +set +setrange +lindex +lrange +lset +llen +rpush +ltrim +pexpire " +
 	"+select +client|setname +ping +cluster|slots +asking +readonly"
 
-// hints are what an operator can do about an error, by its code.
+// hints tell an operator what to do about an error, by its code.
 var hints = map[string]string{
 	"NOAUTH": "the server asks for a password: set Password, and Username for an ACL user, in the client's options",
 	"WRONGPASS": "the server refuses the user name or the password in the client's options: correct them, " +

@@ -12,7 +12,7 @@ import (
 	"github.com/sashlimit/sash/core/redisstore/internal/batch"
 )
 
-// Config is what a store says to its client.
+// Config configures a [Client].
 type Config struct {
 	Prefix        string                  // of all keys
 	SharedScripts bool                    // one script may have the keys of several clients, where a check allows it
@@ -20,7 +20,7 @@ type Config struct {
 	MaxFailures   int                     // failures in a row that open a breaker; 0: 5
 }
 
-// Server is what this process knows of one Redis server: its queue and its breaker.
+// Server has the queue and the breaker of one Redis server.
 type Server struct {
 	*transport
 	config  *Config

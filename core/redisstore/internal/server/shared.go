@@ -17,7 +17,7 @@ import (
 // the next script does not find them. So a batch is sent as a pipeline, a script for each request, until a probe has
 // found that all keys of a script are on one server. The probe runs once each time that the breaker has closed.
 
-// sharedScripts is what is known of scripts with the keys of several clients.
+// sharedScripts tells whether scripts may have the keys of several clients.
 type sharedScripts struct {
 	mayProbe        bool          // the server is the only one, and the probe does not take its only connection
 	shareGeneration atomic.Uint64 // the generation of the breaker in which such scripts may be sent, plus one
