@@ -56,7 +56,8 @@ func TestSameLimits(t *testing.T) {
 	api := core.Must(core.New(core.Config{Store: store}))
 	plan := func(n int64) *core.Limiter { return core.Must(api.WithLimits(core.PerMinute(n), core.PerDay(n))) }
 	rule := func(n int64) *core.Limiter { return core.Must(api.Rule("login", core.PerMinute(n))) }
-	if plan(1) != plan(1) || rule(1) != rule(1) || plan(1) == plan(2) || rule(1) == rule(2) {
+	first, again, firstRule, ruleAgain := plan(1), plan(1), rule(1), rule(1)
+	if first != again || firstRule != ruleAgain || first == plan(2) || firstRule == rule(2) {
 		t.Error("got another limiter for the same limits, or one for others")
 	}
 	if _, err := api.WithLimits(core.PerMinute(1), core.PerDay(0)); err == nil || len(store.bound) != 4 {

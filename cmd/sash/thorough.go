@@ -129,7 +129,7 @@ func newTester(ctx context.Context, s *settings, configTimeout time.Duration) (*
 		t.rdb[i] = single
 		if i == 0 { // INFO has it too, but may be forbidden
 			asking, cancel := context.WithTimeout(ctx, s.timeout)
-			t.isCluster = single.ClusterSlots(asking).Err() == nil
+			t.isCluster = single.Do(asking, "cluster", "slots").Err() == nil
 			cancel()
 		}
 		if t.isCluster {

@@ -216,7 +216,8 @@ func (c *Cluster) views() (all []view, err error) {
 func (c *Cluster) view(s *Server) (view, error) {
 	admin := s.admin()
 	defer admin.Close()
-	info, replication, slots := admin.ClusterInfo(ctx), admin.Info(ctx, "replication"), admin.ClusterSlots(ctx)
+	info, replication := admin.ClusterInfo(ctx), admin.Info(ctx, "replication")
+	slots := redis.Cmdable(admin).ClusterSlots(ctx) // CLUSTER SHARDS of some servers keeps shards without slots
 	v := view{cluster: c, server: s, says: info.Val() + replication.Val(), slots: slots.Val()}
 	for _, r := range v.slots {
 		slices.SortFunc(r.Nodes[1:], func(a, b redis.ClusterNode) int { return strings.Compare(a.ID, b.ID) })
