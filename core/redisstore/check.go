@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"strconv"
 	"sync"
 	"syscall"
@@ -39,15 +38,14 @@ const checkTimeout = 10 * time.Second // of all of Check
 //
 // Of a cluster it asks every master, and of a ring every shard that is up. It may
 // wait for 10 s, or until ctx ends. Where INFO is forbidden, unknown or without
-// maxmemory, as at some services, that alone is no finding: then role or memory
-// cannot be looked at, which it says only beside other findings.
+// maxmemory, as at some services, role or memory stay unknown, which is no finding.
 func (s *Store) Check(ctx context.Context) error {
 	if err := s.ready(); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
-	var found problems
+	var found findings
 	done := make(chan struct{})
 	go func() { // the client may not honor ctx
 		defer close(done)
@@ -64,7 +62,7 @@ func (s *Store) Check(ctx context.Context) error {
 }
 
 // checkAll checks each server, and a cluster as a whole.
-func (s *Store) checkAll(ctx context.Context, found *problems) {
+func (s *Store) checkAll(ctx context.Context, found *findings) {
 	defer found.catch("the servers")
 	cluster, _ := s.client.RDB.(*redis.ClusterClient)
 	ring, _ := s.client.RDB.(*redis.Ring)
@@ -75,14 +73,9 @@ func (s *Store) checkAll(ctx context.Context, found *problems) {
 		found.add(errors.New("sash: go-redis has taken every shard out of the ring: " +
 			"are they up, are the addresses right, is the network open?"))
 	}
-	client := "check " + strconv.FormatUint(rand.Uint64(), 36)
 	err := s.forEachServer(ctx, func(ctx context.Context, node redis.UniversalClient, addr string) {
 		defer found.catch(addr)
-		name := client
-		if cluster != nil {
-			name = clientOf(ctx, cluster, addr, client)
-		}
-		s.checkServer(ctx, node, addr, name, found)
+		s.checkServer(ctx, node, addr, cluster, found)
 	})
 	if err != nil {
 		found.add(explain("the servers", err, false))
@@ -122,39 +115,33 @@ func checkLimits() []core.Limit {
 	return limits
 }
 
-// clientOf returns a client with keys on the master at addr, or "" if none is found, as on a
-// master without slots.
-func clientOf(ctx context.Context, rdb *redis.ClusterClient, addr, client string) string {
+// clientOf returns a client with keys on the master at addr, or "" if none is found, as on a master without slots.
+func clientOf(ctx context.Context, cluster *redis.ClusterClient, addr string) string {
 	keys := script.New("", checkRule, script.Script{}) // what stands in braces decides
 	for i := range 4096 {
-		name := client + " " + strconv.Itoa(i)
-		owner, err := rdb.MasterForKey(ctx, keys.Keys(nil, name)[0].(string))
+		client := strconv.Itoa(i)
+		owner, err := cluster.MasterForKey(ctx, keys.Keys(nil, client)[0].(string))
 		if err == nil && owner.Options().Addr == addr {
-			return name
+			return client
 		}
 	}
 	return ""
 }
 
-func (s *Store) checkServer(ctx context.Context, rdb redis.UniversalClient, addr, client string, found *problems) {
-	defer found.catch(addr)
+// checkServer checks the server at addr. cluster is nil unless the server is one of its masters.
+func (s *Store) checkServer(
+	ctx context.Context, rdb redis.UniversalClient, addr string, cluster *redis.ClusterClient, found *findings,
+) {
 	info, err := rdb.Info(ctx).Result()
-	switch {
-	case err == nil:
-		found.add(checkInfo(addr, info)...)
-		if _, seen := infoFields(info)["maxmemory"]; !seen {
-			found.miss(addr, errors.New("INFO has no maxmemory: whether it evicts is seen where the service has its settings"))
-		}
-	case !server.IsReply(err), server.HasCode(err, "NOAUTH", "WRONGPASS"):
+	if err != nil && (!server.IsReply(err) || server.HasCode(err, "NOAUTH", "WRONGPASS")) {
 		found.add(explain(addr, err, false))
 		return
-	default:
-		found.miss(addr, fmt.Errorf("role and maxmemory-policy could not be looked at: %w", err))
 	}
-	_, isNode := rdb.(*redis.Client)
-	_, inCluster := s.client.RDB.(*redis.ClusterClient)
-	var slots error
-	if isNode && !inCluster {
+	found.add(checkInfo(addr, info)...)
+	client, slots := "check", error(nil)
+	if cluster != nil {
+		client = clientOf(ctx, cluster, addr)
+	} else if _, isNode := rdb.(*redis.Client); isNode {
 		slots = checkSlots(ctx, rdb, addr)
 		found.add(slots)
 	}
@@ -228,41 +215,31 @@ func (s *Store) tryOut(ctx context.Context, rdb redis.UniversalClient, client st
 	return roundTrip, counts.Reset(ctx, client)
 }
 
-// problems holds the findings of a Check, and errors of what could not be looked at.
-type problems struct {
-	mu             sync.Mutex
-	wrong, unknown []error
+// findings holds what a Check has found.
+type findings struct {
+	mu   sync.Mutex
+	errs []error
 }
 
 // add adds findings, of which some may be nil.
-func (f *problems) add(errs ...error) {
+func (f *findings) add(errs ...error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.wrong = append(f.wrong, errs...)
+	f.errs = append(f.errs, errs...)
 }
 
-// miss adds what could not be looked at.
-func (f *problems) miss(addr string, err error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.unknown = append(f.unknown, fmt.Errorf("sash: %s: %w", addr, err))
-}
-
-// catch makes a finding of a panic of go-redis at a reply of the server at addr; see
-// server.PanicError. It must be deferred.
-func (f *problems) catch(addr string) {
+// catch makes a finding of a panic of go-redis at a reply of the server at addr; see server.PanicError. It must be
+// deferred.
+func (f *findings) catch(addr string) {
 	if p := recover(); p != nil {
 		f.add(explain(addr, server.PanicError(p), true))
 	}
 }
 
-func (f *problems) join() error {
+func (f *findings) join() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if errors.Join(f.wrong...) == nil {
-		return nil
-	}
-	return errors.Join(append(f.wrong, f.unknown...)...)
+	return errors.Join(f.errs...)
 }
 
 // roundTripsPerTimeout is the least timeout in round trips: a decision may wait for the one before, and a
