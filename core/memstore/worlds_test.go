@@ -440,8 +440,10 @@ func smallWorlds() (all []smallWorld) {
 			uneven.n, uneven.ticks = 2, 2
 		}
 		all = append(all, uneven, smallWorld{a, 3, 1, 1, false, true}, smallWorld{a, 1, 1, 2, false, false},
-			smallWorld{a, 1, 1, 2, true, true},
-			smallWorld{a, 2, 2, 2, true, false}, smallWorld{a, 1, 1, 3, true, false})
+			smallWorld{a, 1, 1, 2, true, true}, smallWorld{a, 1, 1, 3, true, false})
+		if a != core.Bucket {
+			all = append(all, smallWorld{a, 2, 2, 2, true, false})
+		}
 	}
 	return all
 }
