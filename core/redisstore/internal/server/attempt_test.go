@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"errors"
 	"net"
 	"os"
 	"testing"
@@ -42,23 +41,29 @@ func TestAttempt(t *testing.T) {
 				if want.judged > 0 {
 					time.Sleep(want.judged - 1)
 				}
-				if b.counted() != 0 || a.ctx.Err() != nil || a.ctx.Value(key{}) != "value" {
-					t.Errorf("after the caller left: %d failures, %v, value %v", b.counted(), a.ctx.Err(), a.ctx.Value(key{}))
+				if b.counted() != 0 || a.Err() != nil || a.Value(key{}) != "value" {
+					t.Errorf("after the caller left: %d failures, %v, value %v", b.counted(), a.Err(), a.Value(key{}))
 				}
 				time.Sleep(time.Nanosecond)
 				synctest.Wait()
-				if (b.counted() == 1) != (want.judged > 0) || (a.ctx.Err() != nil) != (want.ends == judged) {
-					t.Errorf("when the server is judged: %d failures, %v", b.counted(), a.ctx.Err())
+				if (b.counted() == 1) != (want.judged > 0) || (a.Err() != nil) != (want.ends == judged) {
+					t.Errorf("when the server is judged: %d failures, %v", b.counted(), a.Err())
 				}
 				if want.ends > judged {
 					time.Sleep(want.ends - judged - 1)
-					if a.ctx.Err() != nil {
-						t.Errorf("just before the deadline: %v", a.ctx.Err())
+					if a.Err() != nil {
+						t.Errorf("just before the deadline: %v", a.Err())
 					}
 				}
 				time.Sleep(time.Hour)
-				if late := errors.Is(context.Cause(a.ctx), ErrLate); late != (want.ends > 0) {
-					t.Errorf("ended with %v", context.Cause(a.ctx))
+				isDone := false
+				select {
+				case <-a.Done():
+					isDone = true
+				default:
+				}
+				if isDone != (want.ends > 0) || (a.Err() != nil) != isDone {
+					t.Errorf("done: %v, %v", isDone, a.Err())
 				}
 				a.report(ErrLate)
 				if inTime := a.end(); inTime != (want.ends == 0) || b.counted() != 1 {

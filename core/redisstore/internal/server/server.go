@@ -143,15 +143,15 @@ func (s *Server) ask(calls []*call, generation uint64) (inTime bool) {
 	s.countBatch(uint64(len(calls)))
 	failAt, deadline := s.queue.Deadline(calls)
 	a := s.newAttempt(calls[0].Context, s.breaker, generation, failAt, deadline)
-	cmds := encode(a.ctx, calls, s.shared.in(generation))
-	s.send(a.ctx, cmds)
+	cmds := encode(a, calls, s.shared.in(generation))
+	s.send(a, cmds)
 	failure, missed := summarize(cmds)
 	if failure != nil {
 		failure = a.hint(failure)
 	}
 	a.report(failure)
 	if missed {
-		cmds = s.sendAgain(a.ctx, cmds)
+		cmds = s.sendAgain(a, cmds)
 	}
 	if !a.end() {
 		return false
