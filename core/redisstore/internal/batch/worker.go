@@ -6,16 +6,15 @@ import (
 	"time"
 )
 
-// idleTime is the least time that a worker is idle before it ends. Starting a worker takes longer than waking one,
-// above all because its stack has to grow.
+// idleTime is the time without work after which workers end. Starting a worker takes longer than waking one, above all
+// because its stack has to grow.
 const idleTime = 100 * time.Millisecond
 
 // idleWorkers has the workers that wait for calls. The queue's lock guards it.
 type idleWorkers struct {
 	idle     int
-	minIdle  int       // the smallest idle since retireAt was set: that many were not needed
 	wake     chan bool // a value for each worker that is no longer idle: whether there are calls for it
-	retireAt time.Time // when workers may end next
+	retireAt time.Time // when they end, unless a worker becomes idle before
 }
 
 // dispatch has a worker take waiting calls if a slot is free. No more workers come than calls wait. q.mu must be held.
@@ -26,7 +25,6 @@ func (q *Queue[Q, A]) dispatch() {
 	q.slots.reserved++
 	if w := &q.workers; w.idle > 0 {
 		w.idle--
-		w.minIdle = min(w.minIdle, w.idle)
 		w.wake <- true
 	} else {
 		go q.work()
@@ -62,7 +60,8 @@ func (q *Queue[Q, A]) next(b *batch[Q, A]) bool {
 	}
 	if len(b.calls) == 0 {
 		q.workers.idle++
-		q.wakeTimerBy(now.Add(idleTime))
+		q.workers.retireAt = now.Add(idleTime)
+		q.wakeTimerBy(q.workers.retireAt)
 		return false
 	}
 	q.start(b, now)
@@ -93,18 +92,14 @@ func (q *Queue[Q, A]) fill(b *batch[Q, A], now time.Time) {
 	}
 }
 
-// retire ends the workers that have been idle for idleTime. It returns when to look again, or the zero time if no
-// worker is idle. The queue's lock must be held.
+// retire ends the idle workers at retireAt. It returns when to look again, or the zero time. The queue's lock must be
+// held.
 func (w *idleWorkers) retire(now time.Time) (next time.Time) {
-	if !now.Before(w.retireAt) {
-		for range w.minIdle {
-			w.wake <- false
-		}
-		w.idle -= w.minIdle
-		w.minIdle, w.retireAt = w.idle, now.Add(idleTime)
+	if w.idle > 0 && now.Before(w.retireAt) {
+		return w.retireAt
 	}
-	if w.idle > 0 {
-		next = w.retireAt
+	for ; w.idle > 0; w.idle-- {
+		w.wake <- false
 	}
-	return next
+	return time.Time{}
 }

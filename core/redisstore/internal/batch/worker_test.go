@@ -104,11 +104,6 @@ func TestWorkersEnd(t *testing.T) {
 			serveEach(t, q, 1)
 		}
 		checkIdle(t, q, minSlots, 0)
-		for range 10 { // one of them is needed now and then
-			time.Sleep(50 * time.Millisecond)
-			serveEach(t, q, 1)
-		}
-		checkIdle(t, q, 1, 0)
 		time.Sleep(300 * time.Millisecond)
 		checkIdle(t, q, 0, 0)
 
