@@ -5,7 +5,8 @@
 -- for each limit, with the limit's number in the names of the variables, so that the script needs no tables. Comments
 -- and indentation are not sent to Redis. What an algorithm does stands in a file of its own, such as log.lua. Its parts
 -- are rendered first, and put in here: Script, Request and Counting once for each algorithm of the rule, and Find,
--- Judge, Count and Reply for each limit. Find is "log find" for a limit that is a log, for example.
+-- Judge, Count and Reply for each limit. Find is "log find" for each limit that is a log, for example. Locals and
+-- Limits set the variables of each limit, and Keys that of its key.
 --
 -- KEYS     for each request one for each limit, all in one hash slot
 -- ARGV     the limits of the first request: the Requests of each; then the window of each in microseconds, unless the
@@ -42,8 +43,7 @@ local replies, parts, written = #KEYS > {{.Number}} and {time[1] .. ' ' .. time[
 
 {{.Script}}
 local arg = 0 -- the last of ARGV that has been read
-{{range .Limits}}local {{template "limit" .}}
-{{end}}{{if .Lease}}local ahead = ARGV[arg + {{.Args}}] + 0{{end}}
+{{.Locals}}{{if .Lease}}local ahead = ARGV[arg + {{.Args}}] + 0{{end}}
 arg = {{.Args}}
 for key = 0, #KEYS - 1, {{.Number}} do
   local cost, counts, charge = ARGV[arg + 1], true, false
@@ -52,8 +52,7 @@ for key = 0, #KEYS - 1, {{.Number}} do
   else
     arg = arg + 1
     if cost == '+' then
-      {{range .Limits}}{{template "limit" .}}
-      {{end}}{{if .Lease}}ahead = ARGV[arg + {{.Args}}] + 0{{end}}
+      {{.Limits}}{{if .Lease}}ahead = ARGV[arg + {{.Args}}] + 0{{end}}
       arg = arg + {{.Args}} + 1
       cost = ARGV[arg]
     end
@@ -65,8 +64,7 @@ for key = 0, #KEYS - 1, {{.Number}} do
     cost = cost + 0
     if cost <= 0 then cost, counts = -cost, false end
   end
-  {{if .Inline}}{{range .Limits}}local {{.Key}} = KEYS[key + {{.N}}]
-  {{end}}{{end}}local stamp, admitted = now{{if .Lease}} + ahead{{end}}, true
+  {{.Keys}}local stamp, admitted = now{{if .Lease}} + ahead{{end}}, true
   -- broken   a key that holds a value which is not the store's
   -- failed   the error of Redis at writing
   -- crowded  the units that stay of a log which has no room for a charge, by number of limit
@@ -74,14 +72,14 @@ for key = 0, #KEYS - 1, {{.Number}} do
 
   -- Each limit's value is read. A log is judged here already; the others below, since they need the newest stamp.
   {{.Request}}
-  {{range .Limits}}{{.Find}}{{end}}
+  {{.Find}}
 
   -- The other limits are judged, at the newest stamp of all.
-  {{range .Limits}}{{.Judge}}{{end}}
+  {{.Judge}}
 
   if admitted and counts and not broken then
     {{.Counting}}
-    {{range .Limits}}{{.Count}}{{end}}
+    {{.Count}}
   end
 
   local reply
@@ -95,17 +93,13 @@ for key = 0, #KEYS - 1, {{.Number}} do
     reply = 'E' .. string.gsub(failed, '\n', ' ') .. '\n'
   else
     reply = (admitted and 'A' or 'R')
-    {{range .Limits}}{{.Reply}}{{end}}
+    {{.Reply}}
   end
   if not replies then return time[1] .. ' ' .. time[2] .. reply end
   parts = parts + 1
   replies[parts] = reply
 end
 return table.concat(replies)
-
-{{define "limit" -}}
-limit{{.N}}, window{{.N}} = ARGV[arg + {{.N}}] + 0, {{.Window}}
-{{- end}}
 
 -- The age of the stamp in the bytes a to f, in microseconds, negative if it is ahead of TIME. Its data is the name of
 -- the variable. Written out, since a call takes time.

@@ -112,8 +112,7 @@ type variables map[string]string
 
 // decideSource returns the script for such limits in this order. It panics if an algorithm is unknown.
 func decideSource(lease bool, limits []core.Limit) string {
-	rule, all := ruleVariables(lease, limits)
-	return compact(execute("decide", rule, all))
+	return compact(execute("decide", ruleVariables(lease, limits)))
 }
 
 // returnSource returns the script of return.lua.
@@ -125,7 +124,7 @@ func returnSource() string {
 			names = append(names, own.steps+" = "+own.steps)
 		}
 	}
-	return compact(execute("return", variables{"Functions": functions, "Steps": strings.Join(names, ", ")}, nil))
+	return compact(execute("return", variables{"Functions": functions, "Steps": strings.Join(names, ", ")}))
 }
 
 // part returns a template of an algorithm, or "" if it has none of this name.
@@ -133,18 +132,18 @@ func part(name string, own variables) string {
 	if templates()[name] == nil {
 		return ""
 	}
-	return execute(name, own, nil)
+	return execute(name, own)
 }
 
-func execute(template string, rule variables, limits []variables) string {
+func execute(template string, own variables) string {
 	var lua strings.Builder
-	writeNodes(&lua, templates()[template].Root, rule, limits)
+	writeNodes(&lua, templates()[template].Root, own)
 	return lua.String()
 }
 
-// writeNodes writes a list of nodes of a part of the language: variables, texts, {{if}}, {{range .Limits}} and
-// {{template}}. dot is variables, or a string.
-func writeNodes(lua *strings.Builder, list *parse.ListNode, dot any, limits []variables) {
+// writeNodes writes a list of nodes of a part of the language: variables, texts, {{if}} and {{template}}. dot is
+// variables, or a string.
+func writeNodes(lua *strings.Builder, list *parse.ListNode, dot any) {
 	if list == nil {
 		return
 	}
@@ -159,13 +158,9 @@ func writeNodes(lua *strings.Builder, list *parse.ListNode, dot any, limits []va
 			if value(n.Pipe, dot) == "" {
 				branch = n.ElseList
 			}
-			writeNodes(lua, branch, dot, limits)
-		case *parse.RangeNode:
-			for _, limit := range limits {
-				writeNodes(lua, n.List, limit, limits)
-			}
+			writeNodes(lua, branch, dot)
 		case *parse.TemplateNode:
-			writeNodes(lua, templates()[n.Name].Root, value(n.Pipe, dot), limits)
+			writeNodes(lua, templates()[n.Name].Root, value(n.Pipe, dot))
 		default:
 			panic("sash: a template of a script: unknown: " + node.String())
 		}
@@ -188,66 +183,59 @@ func value(pipe *parse.PipeNode, dot any) any {
 // truth is the text of a condition in a template.
 var truth = map[bool]string{true: "yes"}
 
-// ruleVariables returns the variables of a rule, and those of its limits, which have the rule's too. Among them are the
-// parts of the algorithms. It panics if an algorithm is unknown.
-func ruleVariables(lease bool, limits []core.Limit) (rule variables, all []variables) {
-	args, inline := len(limitArgs(limits)), hasInlineWindows(limits)
+// ruleVariables returns the variables of decide.lua, among them the parts of the algorithms. It panics if an algorithm
+// is unknown.
+func ruleVariables(lease bool, limits []core.Limit) variables {
+	args, number := len(limitArgs(limits)), map[*algorithm]int{}
 	if lease {
 		args++
 	}
-	number := map[*algorithm]int{}
 	for _, l := range limits {
 		number[algorithmOf(l.Algorithm)]++
 	}
-	base := variables{
+	rule := variables{
 		"Number": strconv.Itoa(len(limits)), "Args": strconv.Itoa(args),
 		"Lease":       truth[lease],
-		"Inline":      truth[inline], // Lua has no room for more variables
+		"Inline":      truth[hasInlineWindows(limits)], // Lua has no room for more variables
 		"AllowedLead": allowedLeadSource(len(limits)),
 	}
-	rule = maps.Clone(base)
-	once := []string{"Script", "Request", "Counting"}
-	for _, name := range once {
-		rule[name] = ""
+	addParts := func(own *algorithm, v variables, parts ...string) {
+		v["Repeated"] = truth[number[own] > 1]
+		for _, name := range parts {
+			rule[name] += part(own.steps+" "+strings.ToLower(name), v)
+		}
 	}
 	for _, own := range algorithms {
 		if number[own] > 0 {
-			v := withParts(base, own, number[own] > 1, once...)
-			for _, name := range once {
-				rule[name] += v[name]
-			}
+			addParts(own, maps.Clone(rule), "Script", "Request", "Counting")
 		}
 	}
 	for i, l := range limits {
-		v := limitVariables(base, inline, i+1, len(limits), l)
-		own := algorithmOf(l.Algorithm)
-		all = append(all, withParts(v, own, number[own] > 1, "Find", "Judge", "Count", "Reply"))
+		v := limitVariables(rule, i+1, len(limits), l)
+		for _, name := range []string{"Locals", "Limits", "Keys"} {
+			rule[name] += v[name]
+		}
+		addParts(algorithmOf(l.Algorithm), v, "Find", "Judge", "Count", "Reply")
 	}
-	return rule, all
+	return rule
 }
 
-// limitVariables returns v with the variables of limit n of all.
-func limitVariables(v variables, inline bool, n, all int, l core.Limit) variables {
-	v = maps.Clone(v)
+// limitVariables returns those of the rule with the variables of limit n of all.
+func limitVariables(rule variables, n, all int, l core.Limit) variables {
+	v := maps.Clone(rule)
 	v["N"] = strconv.Itoa(n)
 	v["Key"] = fmt.Sprintf("KEYS[key + %d]", n)
+	v["Keys"] = ""
 	v["Window"] = fmt.Sprintf("ARGV[arg + %d] + 0", all+n)
 	v["Slot"] = fmt.Sprintf("math.ceil(window%d / %d)", n, window.Slots)
-	if inline {
+	if v["Inline"] != "" {
+		v["Keys"] = fmt.Sprintf("local key%d = %s\n", n, v["Key"])
 		v["Key"] = "key" + v["N"]
 		v["Window"] = micros(l.Window)
 		v["Slot"] = strconv.FormatInt(limitOf(l).Slot(), 10)
 	}
-	return v
-}
-
-// withParts returns v with parts of an algorithm. several reports whether several limits of the rule have it.
-func withParts(v variables, own *algorithm, repeated bool, parts ...string) variables {
-	v = maps.Clone(v)
-	v["Repeated"] = truth[repeated]
-	for _, name := range parts {
-		v[name] = part(own.steps+" "+strings.ToLower(name), v)
-	}
+	v["Limits"] = fmt.Sprintf("limit%d, window%d = ARGV[arg + %d] + 0, %s\n", n, n, n, v["Window"])
+	v["Locals"] = "local " + v["Limits"]
 	return v
 }
 
