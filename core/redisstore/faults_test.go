@@ -215,7 +215,7 @@ func TestFaults(t *testing.T) {
 			}
 			redistest.WaitFor(t, "connections to settle", func() error {
 				n, err := connections(s.admin)
-				if err != nil || n > s.rdb.Options().PoolSize+2 {
+				if err != nil || n > 2*s.rdb.Options().PoolSize+2 { // go-redis 9.23 has as many for pipelines
 					return fmt.Errorf("%d connections, %v", n, err)
 				}
 				return nil
