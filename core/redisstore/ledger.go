@@ -3,6 +3,7 @@ package redisstore
 import (
 	"context"
 	"slices"
+	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -71,15 +72,25 @@ func (l *ledger) Usage(ctx context.Context, key string) ([]core.Usage, error) {
 
 // Return implements [core.Ledger]. It sends a script of its own, once.
 func (l *ledger) Return(ctx context.Context, back core.Refund) (int64, error) {
-	r := server.Request{Ask: core.Ask{Key: back.Key}, Rule: &l.rule, Return: &server.Return{Refund: back}}
-	if _, err := l.store.client.Do(ctx, time.Time{}, &r); err != nil {
-		return 0, err
+	s := script.Return()
+	units, err := l.command(ctx, l.rule.ReturnArgs(s, back), s.Source)
+	if err == nil && (units < 0 || units > back.Units) {
+		return 0, script.NotRead(strconv.FormatInt(units, 10))
 	}
-	return r.Return.Returned, nil
+	return units, err
 }
 
-// Reset implements [core.Ledger]. It waits until ctx ends. The breaker is not asked: a Reset is rare, and an
-// operator's.
+// Reset implements [core.Ledger].
 func (l *ledger) Reset(ctx context.Context, key string) error {
-	return l.store.client.Del(ctx, l.rule.Keys([]any{"del"}, key))
+	_, err := l.command(ctx, l.rule.Keys([]any{"del"}, key), "")
+	return err
+}
+
+// command has a command sent, and returns the number in its reply.
+func (l *ledger) command(ctx context.Context, args []any, source string) (int64, error) {
+	c := server.Command{Args: args, Source: source}
+	if _, err := l.store.client.Do(ctx, time.Time{}, &server.Request{Rule: &l.rule, Command: &c}); err != nil {
+		return 0, err
+	}
+	return c.Result, nil
 }

@@ -13,26 +13,27 @@ import (
 	"github.com/sashlimit/sash/core/redisstore/internal/script"
 )
 
-// Request is a request on its way to a server: a decision, a Usage, or a return of units.
+// Request is a request on its way to a server: a decision, a Usage, or a command.
 type Request struct {
 	core.Ask
-	Rule   *script.Rule
-	Usage  []core.Usage // for a Usage, which is a request of cost 0: filled in from the reply
-	Return *Return      // for a return of units
+	Rule    *script.Rule
+	Usage   []core.Usage // for a Usage, which is a request of cost 0: filled in from the reply
+	Command *Command     // for a command
 
 	cmdArgs []any // the arguments of the command, if they were needed to find the server
 }
 
-// Return gives units back.
-type Return struct {
-	core.Refund
-	Returned int64 // the result
+// Command is a command whose reply is a number: a script that gives units back, or a DEL.
+type Command struct {
+	Args   []any
+	Source string // of a script
+	Result int64
 }
 
 // source returns the script of the request.
 func (r *Request) source() string {
-	if r.Return != nil {
-		return script.Return().Source
+	if r.Command != nil {
+		return r.Command.Source
 	}
 	return r.Rule.Script.Source
 }
@@ -42,24 +43,22 @@ func (r *Request) args() []any {
 	switch {
 	case r.cmdArgs != nil:
 		return r.cmdArgs
-	case r.Return != nil:
-		return r.Rule.ReturnArgs(script.Return(), r.Return.Refund)
+	case r.Command != nil:
+		return r.Command.Args
 	}
 	return r.Rule.EvalArgs(&r.Ask)
 }
 
 // sharesScript reports whether two requests may be decided by one script.
 func (r *Request) sharesScript(o *Request) bool {
-	return r.Return == nil && o.Return == nil && r.Rule.Script.SHA == o.Rule.Script.SHA
+	return r.Command == nil && o.Command == nil && r.Rule.Script.SHA == o.Rule.Script.SHA
 }
 
-// read reads the reply to a return.
-func (r *Return) read(reply string) error {
-	units, err := strconv.ParseInt(reply, 10, 64)
-	if err != nil || units < 0 || units > r.Units {
+// read reads the reply to a command.
+func (c *Command) read(reply string) (err error) {
+	if c.Result, err = strconv.ParseInt(reply, 10, 64); err != nil {
 		return script.NotRead(reply)
 	}
-	r.Returned = units
 	return nil
 }
 
@@ -120,8 +119,8 @@ func batchArgs(calls []*call) []any {
 func (cmd *command) read(err error, f func(c *call, d core.Decision, err error)) {
 	var now int64
 	rest := cmd.Val()
-	if r := cmd.calls[0].Request.Return; r != nil && err == nil {
-		f(cmd.calls[0], core.Decision{}, r.read(rest))
+	if c := cmd.calls[0].Request.Command; c != nil && err == nil {
+		f(cmd.calls[0], core.Decision{}, c.read(rest))
 		return
 	}
 	if err == nil {

@@ -144,20 +144,6 @@ func TestCallersLeave(t *testing.T) {
 	}
 }
 
-// TestDelEnds: a deletion ends when its context does, though the client does not honor that.
-func TestDelEnds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		_, c := newScripted(t, time.Hour)
-		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, core.ErrTimeout)
-		defer cancel()
-		start := time.Now()
-		if err := c.Del(ctx, []any{"del", "k"}); !errors.Is(err, core.ErrTimeout) || time.Since(start) != time.Second {
-			t.Errorf("%v after %v", err, time.Since(start))
-		}
-		time.Sleep(time.Hour)
-	})
-}
-
 // TestStageOfQueue: a request that waits for the batches before it was not sent. A request in a batch was.
 func TestStageOfQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -207,7 +193,7 @@ func TestEncode(t *testing.T) {
 	one, other := newRequest(), newRequest()
 	other.Rule.Script = script.Script{SHA: "another"}
 	back := newRequest()
-	back.Return = &Return{Refund: core.Refund{Units: 1}}
+	back.Command = &Command{Args: []any{"del", "k"}}
 	var calls []*call
 	for _, r := range []*Request{one, other, back, one, other, back} {
 		calls = append(calls, batch.NewCall[Request, core.Decision](t.Context(), time.Time{}, *r))

@@ -91,7 +91,7 @@ func (s *Server) probe(ctx context.Context) (shared bool, err error) {
 		return false, err
 	}
 	// The first key is that of the script, so that such a proxy deletes them where they are.
-	defer func() { _ = s.Del(ctx, append([]any{"del"}, charged[0].Args()[3:3+len(calls)]...)) }()
+	defer process(ctx, s.via, newCommand(ctx, append([]any{"del"}, charged[0].Args()[3:3+len(calls)]...), nil))
 	for i, c := range calls {
 		c.Request.Cost, c.Request.Usage = 0, uses[i:i+1]
 	}

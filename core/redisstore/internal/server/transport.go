@@ -95,19 +95,3 @@ func Rest(ctx context.Context, pause time.Duration) bool {
 		return false
 	}
 }
-
-// Del deletes keys of one slot. It waits for the reply, at most until ctx ends, and does not ask the breaker.
-func (t *transport) Del(ctx context.Context, args []any) error {
-	cmd := newCommand(ctx, args, nil)
-	done := make(chan error, 1)
-	go func() {
-		process(ctx, t.within(ctx), cmd)
-		done <- cmd.Err()
-	}()
-	select {
-	case err := <-done:
-		return err
-	case <-ctx.Done():
-		return errEnded(ctx)
-	}
-}
