@@ -6,23 +6,6 @@ import (
 	"github.com/sashlimit/sash/core"
 )
 
-// TestSlots: a window has 60 slots, aligned to the Unix epoch, the last of which may be shorter.
-func TestSlots(t *testing.T) {
-	for w, want := range map[int64]int64{60: 1, 61: 2, 119: 2, 120: 2, 121: 3, 60_000_000: 1_000_000} {
-		l := Limit{W: w, Algorithm: core.CoarseLog}
-		if got := l.Slot(); got != want {
-			t.Errorf("a slot of %d microseconds is %d, want %d", w, got, want)
-		}
-		begin := 1_000_000 * want
-		last := begin + want - 1
-		for at, end := range map[int64]int64{begin - 1: begin - 1, begin: last, last: last} {
-			if got := l.SlotEnd(at); got != end {
-				t.Errorf("slots of %d: the one of %d ends at %d, want %d", want, at, got, end)
-			}
-		}
-	}
-}
-
 // TestCoarseRing: a ring has room for the slots of a window and the one that it begins in. A single slot needs none.
 func TestCoarseRing(t *testing.T) {
 	l := Limit{N: 100, W: 6000, Algorithm: core.CoarseLog}

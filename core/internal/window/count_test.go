@@ -25,14 +25,8 @@ func TestCountSize(t *testing.T) {
 	}
 }
 
-// TestUnknownAlgorithm: a Count of an algorithm that there is not is not taken for another, and there is a room for
-// each that there is.
+// TestUnknownAlgorithm: a Count of an algorithm that there is not is not taken for another.
 func TestUnknownAlgorithm(t *testing.T) {
-	for _, a := range core.Algorithms() {
-		if !Known(a) {
-			t.Errorf("%v has no room", a)
-		}
-	}
 	defer func() {
 		if recover() == nil {
 			t.Error("an unknown algorithm decides")
@@ -123,10 +117,8 @@ func TestEveryKind(t *testing.T) {
 			for seed := range uint64(300) {
 				rng := rand.New(rand.NewPCG(seed, 11))
 				w := 1000 + rng.Int64N(5000)
-				b := &Bound{Limit{N: 1 + rng.Int64N(60), W: w, Algorithm: kind}, w}
-				if rng.IntN(2) == 0 {
-					b.Span = 2 * w
-				}
+				l := Limit{N: 1 + rng.Int64N(60), W: w, Algorithm: kind}
+				b := &Bound{l, l.Epoch() * (1 + rng.Int64N(2))}
 				var c Count
 				now := int64(1_790_000_000_000_000)
 				for range 100 {
@@ -201,20 +193,17 @@ func checkRefused(t *testing.T, c *Count, b *Bound, now, cost int64) {
 		return
 	}
 	admits := func(c *Count, now int64) bool { return c.Decide(b.Limit, now, now, cost).Admitted }
-	then := now + c.Decide(b.Limit, now, now, cost).RetryAfter
+	exact := c.Decide(b.Limit, now, now, cost)
+	then := now + exact.RetryAfter
 	if admits(c, then-1) || !admits(c, then) {
 		t.Fatalf("cost %d at %d: told to come at %d, which is not exact", cost, now, then)
 	}
 	past := c.Summarize(b, now)
 	v := past.Decide(b, now, cost)
-	if past.IsZero() || v.Admitted || now+v.RetryAfter < then {
-		t.Fatalf("the evicted count %+v says %+v, the count told to come at %d", past, v, then)
-	}
-	unlimited := b.Limit
-	unlimited.Unlimited = true
-	units := c.Decide(unlimited, now, now, 0).Units()
-	if sum := past.Older + past.Newer; b.Algorithm.CanLease() && sum != units {
-		t.Fatalf("the evicted count %+v of a count of %d units", past, units)
+	retry, reset := v.RetryAfter-exact.RetryAfter, v.ResetAfter-exact.ResetAfter
+	late := b.Span == b.Epoch() && max(retry, reset) > b.Span
+	if past.IsZero() || v.Admitted || min(retry, reset) < 0 || late {
+		t.Fatalf("the evicted count %+v by %+v says %+v, the count %+v", past, b, v, exact)
 	}
 	var back Count
 	back.Restore(b, past, now)
@@ -227,8 +216,5 @@ func checkRefused(t *testing.T, c *Count, b *Bound, now, cost int64) {
 	back.Add(b.Limit, now, 3)
 	if words := past.Words(b.Algorithm, 3); back.Words() > words+words/4+2 {
 		t.Fatalf("restored and charged: a ring of %d words, foreseen were %d", back.Words(), words)
-	}
-	if past.Add(b, now, cost); past.Older+past.Newer < cost {
-		t.Fatalf("after a cost of %d: %+v", cost, past)
 	}
 }

@@ -5,22 +5,7 @@ import (
 	"testing"
 )
 
-// checkCounterRetry checks the RetryAfter of a request by trying that moment and the
-// microsecond before. It reports whether the request was refused.
-func checkCounterRetry(t *testing.T, l Limit, c Counter, now, cost int64) (refused bool) {
-	t.Helper()
-	admits := func(at int64) bool { return c.At(at, l.W).Decide(l, at, at, cost).Admitted }
-	v := c.Decide(l, now, now, cost)
-	if v.Admitted != (v.RetryAfter == 0) || v.Remaining < 0 || v.RetryAfter < 0 || v.RetryAfter > 2*l.W {
-		t.Fatalf("%+v %+v, cost %d: got %+v", l, c, cost, v)
-	}
-	if then := now + v.RetryAfter; !v.Admitted && (admits(then-1) || !admits(then) || !admits(then+l.W)) {
-		t.Fatalf("%+v %+v, cost %d: RetryAfter is %d, want the first moment that admits", l, c, cost, v.RetryAfter)
-	}
-	return !v.Admitted
-}
-
-// TestCounterRetryAfterIsExact tries random states, up to the largest.
+// TestCounterRetryAfterIsExact tries random states, up to the largest: the microsecond before RetryAfter refuses.
 func TestCounterRetryAfterIsExact(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 3))
 	refused := 0
@@ -32,7 +17,14 @@ func TestCounterRetryAfterIsExact(t *testing.T) {
 		if rng.IntN(4) == 0 {
 			c.Cur += rng.Int64N(l.N)
 		}
-		if checkCounterRetry(t, l, c, now, 1+rng.Int64N(l.N)) {
+		cost := 1 + rng.Int64N(l.N)
+		v := c.Decide(l, now, now, cost)
+		admits := func(at int64) bool { return c.At(at, l.W).Decide(l, at, at, cost).Admitted }
+		if then := now + v.RetryAfter; v.Admitted != (then == now) || v.Remaining < 0 || v.RetryAfter > 2*l.W ||
+			!admits(then) || !v.Admitted && (admits(then-1) || !admits(then+l.W)) {
+			t.Fatalf("%+v %+v, cost %d: got %+v", l, c, cost, v)
+		}
+		if !v.Admitted {
 			refused++
 		}
 	}

@@ -46,6 +46,8 @@ func TestEvictedDecide(t *testing.T) {
 		"newer must leave":  {Bound{log, w}, EvictedCount{Older: 3, Newer: 7}, 4, Verdict{false, 0, 399, 1399}},
 		"one must leave":    {Bound{log, w}, EvictedCount{Older: 2, Newer: 6}, 3, Verdict{false, 2, 399, 399}},
 		"one older":         {Bound{log, w}, EvictedCount{Older: 1}, 1, Verdict{true, 8, 399, 0}},
+		"the last moment":   {Bound{Limit{N: 10, W: 602}, 2 * w}, EvictedCount{Older: 2}, 1, Verdict{true, 7, 1, 0}},
+		"a window old":      {Bound{Limit{N: 10, W: 601}, 2 * w}, EvictedCount{Older: 2}, 1, Verdict{true, 9, 601, 0}},
 		"no slots":          {Bound{slots, 1003}, EvictedCount{}, 1, Verdict{true, 9, 909, 0}},
 		"an older slot":     {Bound{slots, 1003}, EvictedCount{Older: 1}, 1, Verdict{true, 8, 264, 0}},
 		"a newer slot":      {Bound{slots, 1003}, EvictedCount{Newer: 10}, 1, Verdict{false, 0, 1269, 1269}},
@@ -57,68 +59,6 @@ func TestEvictedDecide(t *testing.T) {
 	} {
 		if got := c.past.Decide(&c.bound, now, c.cost); got != c.want {
 			t.Errorf("%s: %+v, want %+v", name, got, c.want)
-		}
-	}
-}
-
-// TestEvictedLeaves: older units count until they are a window old, if they were counted at the end of their epoch.
-func TestEvictedLeaves(t *testing.T) {
-	for kind, leave := range map[core.Algorithm]int64{
-		core.SlidingLog: 4_999_999 + 1000, core.CoarseLog: 5_000_005 + 1000, // slots of 17
-	} {
-		b := &Bound{Limit{N: 10, W: 1000, Algorithm: kind}, 2000}
-		for now, want := range map[int64]int64{leave - 1: 7, leave: 9} {
-			if got := (EvictedCount{Older: 2}).Decide(b, now, 1).Remaining; got != want {
-				t.Errorf("%v: %d remain at %d, want %d", kind, got, now, want)
-			}
-			var c Count
-			if c.Restore(b, EvictedCount{Older: 2}, leave-500); c.IsEmpty(b.Limit, now) != (now == leave) {
-				t.Errorf("%v: restored, and spent at %d: %v", kind, now, now != leave)
-			}
-		}
-	}
-}
-
-// TestEpoch: it is as long as a unit counts at most.
-func TestEpoch(t *testing.T) {
-	for kind, want := range map[core.Algorithm]int64{
-		core.SlidingLog: 6000, core.SlidingCounter: 6000, core.CoarseLog: 6100, core.Bucket: 6001,
-	} {
-		if got := (Limit{N: 1, W: 6000, Algorithm: kind}).Epoch(); got != want {
-			t.Errorf("%v: %d, want %d", kind, got, want)
-		}
-	}
-}
-
-// TestEvictedIsLate: the RetryAfter of an EvictedCount is not too short, and too long by a window at most: of a
-// CoarseLog by sixty slots, whose length is rounded up. So none waits longer than two windows and a slot.
-func TestEvictedIsLate(t *testing.T) {
-	for kind, most := range map[core.Algorithm]int64{
-		core.SlidingLog: 9990, core.CoarseLog: 60 * 167, core.SlidingCounter: 0, core.Bucket: 9990,
-	} {
-		l := Limit{N: 10, W: 9990, Algorithm: kind}
-		b := &Bound{l, l.Epoch()}
-		var late, longest int64
-		for at := b.End(5000) + 1; at < b.End(5170); at += 61 {
-			for now := at; now < at+l.Epoch(); now += 173 {
-				var c Count
-				c.Add(l, at, l.N)
-				var p EvictedCount
-				p.Add(b, at, l.N)
-				if b.EpochAt(now) > b.EpochAt(at) {
-					p = EvictedCount{Older: p.Newer}
-				}
-				want, got := c.Decide(l, now, now, l.N), p.Decide(b, now, l.N)
-				if got.RetryAfter < want.RetryAfter || !want.Admitted && got.ResetAfter < want.ResetAfter {
-					t.Fatalf("%v: counted at %d, at %d: %+v, want %+v or later", kind, at, now, got, want)
-				}
-				late = max(late, got.RetryAfter-want.RetryAfter)
-				longest = max(longest, got.RetryAfter, got.ResetAfter)
-			}
-		}
-		if late > most || longest > 2*l.W+l.Slot()+60*167-l.W {
-			t.Errorf("%v: late by up to %d, and up to %d are told, want at most %d and two windows and a slot",
-				kind, late, longest, most)
 		}
 	}
 }

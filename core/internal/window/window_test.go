@@ -6,29 +6,18 @@ import (
 	"time"
 )
 
+// TestBinds: each verdict of the list binds before those after it, and before none that is equal.
 func TestBinds(t *testing.T) {
-	admitted := func(remaining, reset int64) Verdict {
-		return Verdict{Admitted: true, Remaining: remaining, ResetAfter: reset}
+	ordered := []Verdict{
+		{RetryAfter: Never}, {RetryAfter: 1 << 50}, {RetryAfter: 2, Remaining: 3}, {RetryAfter: 1},
+		{Admitted: true, ResetAfter: 9}, {Admitted: true, Remaining: 1, ResetAfter: 2},
+		{Admitted: true, Remaining: 1, ResetAfter: 1}, {Admitted: true, Remaining: 2, ResetAfter: 9},
 	}
-	refused := func(retry int64) Verdict { return Verdict{RetryAfter: retry} }
-	for _, test := range []struct {
-		name   string
-		v, w   Verdict
-		expect bool
-	}{
-		{"a refusal before an admission", refused(1), admitted(0, 9), true},
-		{"an admission after a refusal", admitted(0, 9), refused(1), false},
-		{"the longer wait", refused(2), refused(1), true},
-		{"the shorter wait", refused(1), refused(2), false},
-		{"Never is the longest", refused(Never), refused(1 << 50), true},
-		{"equal waits", refused(1), refused(1), false},
-		{"the least remaining", admitted(1, 1), admitted(2, 9), true},
-		{"more remaining", admitted(2, 9), admitted(1, 1), false},
-		{"the longer reset", admitted(1, 2), admitted(1, 1), true},
-		{"equal", admitted(1, 1), admitted(1, 1), false},
-	} {
-		if got := test.v.Binds(test.w); got != test.expect {
-			t.Errorf("%s: %v", test.name, got)
+	for i, v := range ordered {
+		for j, w := range ordered {
+			if got := v.Binds(w); got != (i < j) {
+				t.Errorf("%+v before %+v: %v", v, w, got)
+			}
 		}
 	}
 }
