@@ -3,6 +3,7 @@ package core_test
 import (
 	"context"
 	"errors"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -46,34 +47,52 @@ func (f *fake) call(ctx context.Context, c storetest.Call) (core.Decision, error
 	return d, err
 }
 
-// flaky is a store that can be down, or so slow that it counts and answers too
-// late.
-type flaky struct {
+// recorder is a store in memory, with the clock of the bubble, that records its requests. It can be down, or so slow
+// that it counts and answers too late. An answer takes trip.
+type recorder struct {
 	core.Store
 	down, slow atomic.Bool
-	asked      atomic.Int64
+
+	mu       sync.Mutex
+	outcomes []storetest.Outcome
+	asks     int
 }
 
-func newFlaky() *flaky {
-	f := &flaky{}
-	f.Store = storetest.Wrap(memory(), func(ctx context.Context, call storetest.Call) (core.Decision, error) {
-		take := call.Verb == "Take"
-		if take {
-			f.asked.Add(1)
+func newRecorder(trip time.Duration) *recorder {
+	a := &recorder{}
+	a.Store = storetest.Wrap(memory(), func(ctx context.Context, call storetest.Call) (d core.Decision, err error) {
+		if call.Verb == "Take" {
+			time.Sleep(trip / 2)
+			defer time.Sleep(trip / 2)
+			a.mu.Lock()
+			defer a.mu.Unlock()
+			a.asks++
 		}
-		if f.down.Load() {
-			return core.Decision{}, errDown
+		if a.down.Load() {
+			return d, errDown
 		}
-		d, err := call.Next(ctx)
-		if take && f.slow.Load() {
-			ctx, cancel := call.Ask.Context(ctx)
-			defer cancel()
-			<-ctx.Done()
-			return core.Decision{}, ctx.Err()
+		if d, err = call.Next(ctx); call.Verb == "Take" {
+			a.outcomes = append(a.outcomes, storetest.Outcome{At: d.At, Allowed: d.Allowed, Cost: call.Ask.Cost})
+			if a.slow.Load() {
+				time.Sleep(call.Ask.Timeout)
+				return core.Decision{}, core.ErrTimeout
+			}
 		}
 		return d, err
 	})
-	return f
+	return a
+}
+
+// numbers returns how many requests were asked and admitted.
+func (a *recorder) numbers() (asks, admitted int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, o := range a.outcomes {
+		if o.Allowed {
+			admitted++
+		}
+	}
+	return a.asks, admitted
 }
 
 func memory() *memstore.Store { return memstore.New(memstore.WithMaxBytes(1 << 20)) }

@@ -27,7 +27,7 @@ type world struct {
 	*testing.T
 	rng            *rand.Rand
 	limits, shares []core.Limit
-	store          *flaky
+	store          *recorder
 	limiters       []*core.Limiter
 	first          map[string]*model.Client   // the store's counts, by key
 	second         []map[string]*model.Client // the counts of each replica's fallback, by key
@@ -36,7 +36,7 @@ type world struct {
 
 func newWorld(t *testing.T, rng *rand.Rand) *world {
 	w := &world{
-		T: t, rng: rng, store: newFlaky(), first: map[string]*model.Client{}, admitted: map[string][]storetest.Outcome{},
+		T: t, rng: rng, store: newRecorder(0), first: map[string]*model.Client{}, admitted: map[string][]storetest.Outcome{},
 	}
 	replicas := 1 + rng.IntN(4)
 	for i := range 1 + rng.IntN(3) {

@@ -132,7 +132,7 @@ func TestObserver(t *testing.T) {
 		e.Elapsed = 0 // see TestElapsed
 		events = append(events, e)
 	})
-	store := newFlaky()
+	store := newRecorder(0)
 	l := limiter(t, core.Config{Name: "api", Store: store, Observer: observer})
 	login := core.Must(l.Rule("login", core.PerHour(9))).WithPolicy(core.FailClosed)
 	for i, c := range []struct {

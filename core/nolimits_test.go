@@ -1,7 +1,6 @@
 package core_test
 
 import (
-	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -15,12 +14,14 @@ func TestLimiterWithoutLimits(t *testing.T) {
 	store, second := &fake{}, &fake{}
 	api := core.Must(core.New(core.Config{Name: "api", Store: store, OnStoreError: core.Fallback(second, 2)}))
 	open := api.WithPolicy(nil)
-	ctx := t.Context()
+	all, _ := core.DecideAll(ctx, pair(open, "a"))
+	_, waited := open.Wait(ctx, "a")
+	_, used := open.Usage(ctx, "a")
 	for name, err := range map[string]error{
 		"Allow":     open.Allow(ctx, "a").Err,
-		"DecideAll": decideAll(ctx, open),
-		"Wait":      errorOf(open.Wait(ctx, "a")),
-		"Usage":     usageError(ctx, open),
+		"DecideAll": all.Err,
+		"Wait":      waited,
+		"Usage":     used,
 		"Reset":     open.Reset(ctx, "a"),
 		"Limits":    open.Decide(ctx, core.Request{Key: "a", Limits: []core.Limit{core.PerMinute(1)}}).Err,
 	} {
@@ -69,15 +70,3 @@ func TestSameLimits(t *testing.T) {
 		}
 	}
 }
-
-func decideAll(ctx context.Context, l *core.Limiter) error {
-	d, _ := core.DecideAll(ctx, core.Pair{Limiter: l, Request: core.Request{Key: "a", Cost: 1}})
-	return d.Err
-}
-
-func usageError(ctx context.Context, l *core.Limiter) error {
-	_, err := l.Usage(ctx, "a")
-	return err
-}
-
-func errorOf(_ core.Decision, err error) error { return err }

@@ -50,7 +50,7 @@ func TestUncountedPolicies(t *testing.T) {
 
 // TestWithPolicy: a limiter with another policy is on the same counts, and the original is as before.
 func TestWithPolicy(t *testing.T) {
-	store := newFlaky()
+	store := newRecorder(0)
 	open := limiter(t, core.Config{Name: "api", Store: store, Limits: []core.Limit{core.PerHour(9)}})
 	login := core.Must(open.Rule("login", core.PerHour(9)))
 	closed := login.WithPolicy(core.FailClosed)

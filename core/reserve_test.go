@@ -17,7 +17,7 @@ import (
 
 // TestReturn: units go back to the store that has counted them.
 func TestReturn(t *testing.T) {
-	store, second := newFlaky(), memory()
+	store, second := newRecorder(0), memory()
 	l := limiter(t, core.Config{
 		Store: store, Limits: []core.Limit{core.PerHour(4)}, OnStoreError: core.Fallback(second, 2),
 	})
@@ -182,13 +182,16 @@ func TestRequestLimits(t *testing.T) {
 	}
 }
 
-// TestFallbackOverrides: while the store fails, the fallback enforces its share of the request's limits, and
-// counts a charge beyond its own.
+// TestFallbackOverrides: while the store fails, the fallback enforces its share of the request's limits, counts a
+// charge beyond its own, and tells what it has counted, beside the error.
 func TestFallbackOverrides(t *testing.T) {
-	store := newFlaky()
+	store := newRecorder(0)
+	l := limiter(t, core.Config{Store: store, OnStoreError: core.Fallback(memory(), 2), Observer: core.Silent,
+		Limits: []core.Limit{core.PerMinute(3), core.PerHour(120)}})
+	l.Allow(ctx, "k")
 	store.down.Store(true)
-	l := limiter(t, core.Config{Store: store, OnStoreError: core.Fallback(memory(), 2), Observer: core.Silent})
-	d := l.Decide(ctx, core.Request{Key: "k", Cost: 3, Limits: []core.Limit{core.PerMinute(20)}})
+	limits := []core.Limit{core.PerMinute(20), core.PerHour(120)}
+	d := l.Decide(ctx, core.Request{Key: "k", Cost: 3, Limits: limits})
 	if !d.Allowed || d.Remaining != 7 || d.Limit.Requests != 10 {
 		t.Errorf("%+v, want 7 remaining of 10", d)
 	}
@@ -196,8 +199,14 @@ func TestFallbackOverrides(t *testing.T) {
 	if !d.Allowed || d.Source != core.SourceFallback || !errors.Is(d.Err, core.ErrStore) {
 		t.Errorf("%+v, want an admission by the fallback", d)
 	}
-	if uses, err := l.Usage(ctx, "k"); len(uses) != 1 || uses[0].Used != 53 {
-		t.Errorf("%+v, %v, want 53 used", uses, err)
+	uses, err := l.Usage(ctx, "k")
+	if len(uses) != 2 || !errors.Is(err, core.ErrStore) || !errors.Is(err, errDown) {
+		t.Fatalf("%+v, %v, want the fallback's uses and ErrStore", uses, err)
+	}
+	for i, want := range [][3]int64{{1, 53, 0}, {60, 53, 7}} {
+		if u := uses[i]; want != [3]int64{u.Limit.Requests, u.Used, u.Remaining} {
+			t.Errorf("limit %d: %+v, want a limit, used and remaining %v", i, u, want)
+		}
 	}
 }
 
@@ -218,7 +227,7 @@ func TestSettleKeepsLimits(t *testing.T) {
 // TestSilentRefusal: the observer gets an admission and the charge of Settle, and no refusal.
 func TestSilentRefusal(t *testing.T) {
 	var told []string
-	store := newFlaky()
+	store := newRecorder(0)
 	l := limiter(t, core.Config{
 		Store: store, Limits: []core.Limit{core.PerHour(10)}, OnStoreError: core.FailClosed,
 		Observer: core.ObserverFunc(func(_ context.Context, e core.Event) {

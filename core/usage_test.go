@@ -25,29 +25,6 @@ func TestUsageOfIncompleteStore(t *testing.T) {
 	}
 }
 
-// TestUsageOfFallback: during an outage the caller gets what the fallback has counted of
-// its share, beside the error.
-func TestUsageOfFallback(t *testing.T) {
-	store := newFlaky()
-	l := limiter(t, core.Config{
-		Store: store, Limits: []core.Limit{core.PerDay(20), core.PerHour(12)},
-		OnStoreError: core.Fallback(memory(), 4),
-	})
-	l.Allow(ctx, "k")
-	store.down.Store(true)
-	l.AllowN(ctx, "k", 2)
-	uses, err := l.Usage(ctx, "k")
-	if !errors.Is(err, core.ErrStore) || !errors.Is(err, errDown) || len(uses) != 2 {
-		t.Fatalf("%v, %v, want the fallback's uses and ErrStore", uses, err)
-	}
-	for i, want := range []struct{ requests, used, remaining int64 }{{5, 2, 3}, {3, 2, 1}} {
-		u := uses[i]
-		if u.Limit.Requests != want.requests || u.Used != want.used || u.Remaining != want.remaining {
-			t.Errorf("limit %d: %+v, want %+v", i, u, want)
-		}
-	}
-}
-
 func ExampleLimiter_Usage() {
 	limiter := core.Must(core.New(core.Config{
 		Name:   "api",

@@ -1,7 +1,6 @@
 package core_test
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"sync"
@@ -10,59 +9,8 @@ import (
 	"time"
 
 	"github.com/sashlimit/sash/core"
-	"github.com/sashlimit/sash/core/memstore"
 	"github.com/sashlimit/sash/core/storetest"
 )
-
-// recorder is a store in memory, with the clock of the bubble, that records its requests.
-// An answer takes trip.
-type recorder struct {
-	core.Store
-
-	mu       sync.Mutex
-	outcomes []storetest.Outcome
-	failures int
-	err      error // instead of answers
-}
-
-func newRecorder(trip time.Duration) *recorder {
-	a := &recorder{}
-	a.Store = storetest.Wrap(memstore.New(), func(ctx context.Context, call storetest.Call) (core.Decision, error) {
-		if call.Verb != "Take" {
-			return call.Next(ctx)
-		}
-		time.Sleep(trip / 2)
-		defer time.Sleep(trip / 2)
-		a.mu.Lock()
-		defer a.mu.Unlock()
-		if a.err != nil {
-			a.failures++
-			return core.Decision{}, a.err
-		}
-		d, err := call.Next(ctx)
-		a.outcomes = append(a.outcomes, storetest.Outcome{At: d.At, Allowed: d.Allowed, Cost: call.Ask.Cost})
-		return d, err
-	})
-	return a
-}
-
-func (a *recorder) fail(err error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.err = err
-}
-
-// numbers returns how many requests were asked and admitted.
-func (a *recorder) numbers() (asks, admitted int) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for _, o := range a.outcomes {
-		if o.Allowed {
-			admitted++
-		}
-	}
-	return len(a.outcomes) + a.failures, admitted
-}
 
 // work has so many workers wait, each as often as rounds says. They begin one after the
 // other, a stagger apart, and share out the limiters.

@@ -124,7 +124,7 @@ func TestWaitFallback(t *testing.T) {
 			Store: store, Limits: []core.Limit{core.PerSecond(10)}, Observer: core.Silent,
 			OnStoreError: core.Fallback(memstore.New(), 5),
 		})
-		store.fail(errDown)
+		store.down.Store(true)
 		start := time.Now()
 		var group sync.WaitGroup
 		group.Go(func() {
@@ -142,7 +142,7 @@ func TestWaitFallback(t *testing.T) {
 			t.Errorf("got %+v, %v after %v, want an admission after 40ms", d, err, took)
 		}
 		group.Wait()
-		store.fail(nil)
+		store.down.Store(false)
 		if d, err := l.WaitN(ctx, "k", 5); err != nil || d.Source != core.SourceCounted {
 			t.Errorf("got %+v, %v, want the store's admission", d, err)
 		}
@@ -157,7 +157,7 @@ func TestWaitClosed(t *testing.T) {
 		l := limiter(t, core.Config{
 			Store: store, Limits: []core.Limit{core.PerSecond(10)}, OnStoreError: core.FailClosed, Observer: core.Silent,
 		})
-		store.fail(errDown)
+		store.down.Store(true)
 		var group sync.WaitGroup
 		group.Go(func() { work(t, 50, 1, 0, 1, l) })
 		time.Sleep(time.Second)
@@ -176,7 +176,7 @@ func TestWaitClosed(t *testing.T) {
 		if n := strings.Count(err.Error(), "sash:"); n != 1 || time.Since(start) != 0 {
 			t.Errorf("got %v after %v, want sash: once, and no sleep", err, time.Since(start))
 		}
-		store.fail(nil)
+		store.down.Store(false)
 		group.Wait()
 		if took := time.Since(start); took > 10*time.Second {
 			t.Errorf("the last was admitted %v after the outage, want at most 10s", took)
@@ -193,7 +193,7 @@ func TestWaitPace(t *testing.T) {
 		l := limiter(t, core.Config{
 			Store: store, Limits: []core.Limit{core.PerSecond(20), core.PerMinute(600)}, Observer: core.Silent,
 		})
-		store.fail(errDown)
+		store.down.Store(true)
 		paces := func(t *testing.T, what string, want time.Duration, wait func()) {
 			t.Helper()
 			start := time.Now()
@@ -215,7 +215,7 @@ func TestWaitPace(t *testing.T) {
 			l.WaitN(ctx, "k", 0)
 		})
 		l.Wait(ctx, "k")
-		store.fail(nil)
+		store.down.Store(false)
 		paces(t, "after the outage", 100*time.Millisecond, func() {
 			for range 20 {
 				if d, err := l.Wait(ctx, "k"); err != nil || d.Source != core.SourceCounted {
@@ -381,9 +381,9 @@ func TestWaitStorm(t *testing.T) {
 			}
 			for range 5 {
 				time.Sleep(time.Duration(rng.IntN(1000)) * time.Millisecond)
-				store.fail(errDown)
+				store.down.Store(true)
 				time.Sleep(time.Duration(rng.IntN(300)) * time.Millisecond)
-				store.fail(nil)
+				store.down.Store(false)
 			}
 			group.Wait()
 			if n := l.Waiting(); n != 0 {
