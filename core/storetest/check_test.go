@@ -10,9 +10,8 @@ import (
 // TestCheckLogs: a check that cannot fail would prove nothing.
 func TestCheckLogs(t *testing.T) {
 	limits := []core.Limit{core.Per(2, 10*time.Microsecond), core.Per(3, 100*time.Microsecond)}
-	outcome := func(at int64, allowed bool, cost int64) Outcome {
-		return Outcome{At: time.UnixMicro(at), Allowed: allowed, Cost: cost}
-	}
+	yes := func(at, cost int64) Outcome { return Outcome{At: time.UnixMicro(at), Allowed: true, Cost: cost} }
+	no := func(at, cost int64) Outcome { return Outcome{At: time.UnixMicro(at), Cost: cost} }
 	unknown := func(at, until int64) Outcome {
 		return Outcome{At: time.UnixMicro(at), Cost: 1, Until: time.UnixMicro(until)}
 	}
@@ -20,37 +19,32 @@ func TestCheckLogs(t *testing.T) {
 		outcomes []Outcome
 		ok       bool
 	}{
-		"within": {[]Outcome{outcome(0, true, 1), outcome(10, true, 2), outcome(12, false, 1)},
-			true},
-		"in any order": {[]Outcome{outcome(12, false, 1), outcome(10, true, 2), outcome(0, true, 1)},
-			true},
-		"above the short":                {[]Outcome{outcome(0, true, 1), outcome(9, true, 2)}, false},
-		"above the long":                 {[]Outcome{outcome(0, true, 2), outcome(50, true, 2)}, false},
-		"exactly a window apart":         {[]Outcome{outcome(0, true, 2), outcome(100, true, 2)}, true},
-		"refused with room":              {[]Outcome{outcome(0, true, 1), outcome(5, false, 1)}, false},
-		"refused for its cost":           {[]Outcome{outcome(0, true, 1), outcome(5, false, 2)}, true},
-		"refused at the window's edge":   {[]Outcome{outcome(0, true, 2), outcome(10, false, 1)}, false},
-		"refused for what is not known":  {[]Outcome{outcome(0, true, 1), unknown(5, 9), outcome(5, false, 1)}, true},
-		"admitted for what is not known": {[]Outcome{outcome(0, true, 1), unknown(5, 9), outcome(5, true, 1)}, true},
-		"unknown too late":               {[]Outcome{outcome(0, true, 1), unknown(6, 9), outcome(5, false, 1)}, false},
-		"unknown too early":              {[]Outcome{outcome(19, true, 1), unknown(5, 10), outcome(20, false, 1)}, false},
-		"refused by the long": {[]Outcome{outcome(0, true, 2), outcome(20, true, 1), outcome(60, false, 1)},
-			true},
+		"within":                         {[]Outcome{yes(0, 1), yes(10, 2), no(12, 1)}, true},
+		"in any order":                   {[]Outcome{no(12, 1), yes(10, 2), yes(0, 1)}, true},
+		"above the short":                {[]Outcome{yes(0, 1), yes(9, 2)}, false},
+		"above the long":                 {[]Outcome{yes(0, 2), yes(50, 2)}, false},
+		"exactly a window apart":         {[]Outcome{yes(0, 2), yes(100, 2)}, true},
+		"refused with room":              {[]Outcome{yes(0, 1), no(5, 1)}, false},
+		"refused for its cost":           {[]Outcome{yes(0, 1), no(5, 2)}, true},
+		"refused at the window's edge":   {[]Outcome{yes(0, 2), no(10, 1)}, false},
+		"refused for what is not known":  {[]Outcome{yes(0, 1), unknown(5, 9), no(5, 1)}, true},
+		"admitted for what is not known": {[]Outcome{yes(0, 1), unknown(5, 9), yes(5, 1)}, true},
+		"unknown too late":               {[]Outcome{yes(0, 1), unknown(6, 9), no(5, 1)}, false},
+		"unknown too early":              {[]Outcome{yes(19, 1), unknown(5, 10), no(20, 1)}, false},
+		"refused by the long":            {[]Outcome{yes(0, 2), yes(20, 1), no(60, 1)}, true},
 	} {
 		if err := CheckLogs(test.outcomes, limits...); (err == nil) != test.ok {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	coarse := core.Per(1, 60*time.Microsecond).Using(core.CoarseLog)
-	err := CheckLogs(
-		[]Outcome{outcome(0, true, 1), outcome(60, false, 1), outcome(61, false, 1), outcome(62, true, 2)}, coarse)
+	err := CheckLogs([]Outcome{yes(0, 1), no(60, 1), no(61, 1), yes(62, 2)}, coarse)
 	if v, ok := err.(*Violations); !ok || v.Above != 1 || v.Refused != 1 {
 		t.Errorf("a coarse log: %v, want one of each kind", err)
 	}
 	bucket := core.Per(2, 10*time.Microsecond).Using(core.Bucket) // a unit in 5 us
-	err = CheckLogs([]Outcome{outcome(0, true, 2), outcome(4, false, 1), outcome(5, true, 1), outcome(10, false, 1),
-		outcome(10, true, 1), outcome(14, true, 1), outcome(40, true, 2), unknown(41, 45), outcome(46, false, 1),
-		outcome(56, false, 1)}, bucket)
+	err = CheckLogs([]Outcome{yes(0, 2), no(4, 1), yes(5, 1), no(10, 1), yes(10, 1), yes(14, 1), yes(40, 2),
+		unknown(41, 45), no(46, 1), no(56, 1)}, bucket)
 	if v, ok := err.(*Violations); !ok || v.Above != 1 || v.Refused != 1 {
 		t.Errorf("a bucket: %v, want one of each kind", err)
 	}
