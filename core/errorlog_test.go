@@ -15,8 +15,7 @@ import (
 	"github.com/sashlimit/sash/internal/errs"
 )
 
-// lines collects what is logged, a line each, without the time. It is safe for
-// concurrent use.
+// lines collects what is logged, a line each. It is safe for concurrent use.
 type lines struct {
 	mu   sync.Mutex
 	text strings.Builder
@@ -29,27 +28,14 @@ func (b *lines) Write(p []byte) (int, error) {
 	return b.text.Write(p)
 }
 
-func (b *lines) logger() *slog.Logger {
-	return slog.New(slog.NewTextHandler(b, &slog.HandlerOptions{
-		ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
-			if a.Key == slog.TimeKey {
-				return slog.Attr{}
-			}
-			return a
-		},
-	}))
-}
+func (b *lines) logger() *slog.Logger { return slog.New(slog.NewTextHandler(b, nil)) }
 
 // take returns the lines since the last call.
 func (b *lines) take() []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	text := strings.TrimSuffix(b.text.String(), "\n")
-	b.text.Reset()
-	if text == "" {
-		return nil
-	}
-	return strings.Split(text, "\n")
+	defer b.text.Reset()
+	return strings.FieldsFunc(b.text.String(), func(r rune) bool { return r == '\n' })
 }
 
 // asDefault makes the lines those of slog.Default until the test ends.

@@ -109,10 +109,8 @@ func answers(d core.Decision) func(context.Context) (core.Decision, error) {
 // ends before.
 func waits(after time.Duration, d core.Decision) func(context.Context) (core.Decision, error) {
 	return func(ctx context.Context) (core.Decision, error) {
-		t := time.NewTimer(after)
-		defer t.Stop()
 		select {
-		case <-t.C:
+		case <-time.After(after):
 			return d, nil
 		case <-ctx.Done():
 			return core.Decision{}, ctx.Err()
@@ -121,10 +119,7 @@ func waits(after time.Duration, d core.Decision) func(context.Context) (core.Dec
 }
 
 // hangs answers only when its context ends.
-func hangs(ctx context.Context) (core.Decision, error) {
-	<-ctx.Done()
-	return core.Decision{}, ctx.Err()
-}
+var hangs = waits(1<<62, core.Decision{})
 
 func limiter(t testing.TB, c core.Config) *core.Limiter {
 	t.Helper()

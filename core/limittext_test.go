@@ -103,10 +103,7 @@ func TestLimitAsText(t *testing.T) {
 	if got, err := json.Marshal(config); err != nil || string(got) != text {
 		t.Errorf("%s and the error %v, want %s", got, err, text)
 	}
-	l, err := core.New(core.Config{Store: memstore.New(), Limits: config.Limits[:2]})
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := limiter(t, core.Config{Limits: config.Limits[:2]})
 	if got, err := json.Marshal(l.Limits()); err != nil || string(got) != `["10/1s","1000/24h counter named daily"]` {
 		t.Errorf("the limiter's limits are %s, %v", got, err)
 	}

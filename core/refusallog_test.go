@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/sashlimit/sash/core"
-	"github.com/sashlimit/sash/core/memstore"
 )
 
 // refusal is the event of a request that a limit has refused.
@@ -78,12 +77,6 @@ func TestRefusalLogEvents(t *testing.T) {
 	expectLines(t, "refusals", log.take(), []string{"client=d"}, []string{"client=e", "shadow=true"},
 		[]string{"rule=login", "client=e"}, []string{"rule=other", "client=e"},
 		[]string{`client=\x1bkkk`, "kkk..."}, []string{"kkk..."})
-
-	l := core.Must(core.New(core.Config{Name: "whole", Store: memstore.New(), Limits: []core.Limit{core.PerHour(1)},
-		Observer: core.Observers(core.Silent, o)}))
-	l.Allow(t.Context(), "ada")
-	l.Allow(t.Context(), "ada")
-	expectLines(t, "of a limiter", log.take(), []string{"limiter=whole client=ada limit=1/1h refused=1"})
 }
 
 // TestRefusalLogIsBounded: a flood of new clients has 101 lines a minute; one of them counts whom the others leave out.
