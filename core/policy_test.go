@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/sashlimit/sash/core"
-	"github.com/sashlimit/sash/core/memstore"
 )
 
 // TestUncountedPolicies: where no store decides, the policy does, with no numbers. The error holds those of all stores.
@@ -90,57 +89,50 @@ func TestWithPolicy(t *testing.T) {
 
 // TestTimeout bounds stores that honour their context, to the nanosecond of a
 // clock that moves only when every goroutine waits.
-func TestTimeout(t *testing.T) {
+func TestTimeout(t *testing.T) { synctest.Test(t, testTimeout) }
+
+func testTimeout(t *testing.T) {
 	const ms = time.Millisecond
 	ok := core.Decision{Allowed: true, Remaining: 7}
+	soon := func(ctx context.Context) (core.Decision, error) {
+		waits(10*ms, ok)(ctx)
+		return fails(errDown)(ctx)
+	}
 	for _, c := range []struct {
-		name          string
-		timeout       time.Duration
-		first, second func(context.Context) (core.Decision, error) // without a second store: FailOpen
-		memory        bool                                         // the second store is a memstore
-		takes         time.Duration
-		asked         time.Duration // when the second store is asked, after the start
-		allowed       bool
-		left          int64
+		name    string
+		timeout time.Duration
+		first   func(context.Context) (core.Decision, error)
+		second  core.Store // without one: FailOpen
+		takes   time.Duration
+		asked   time.Duration // when the second store is asked, after the start, if it is a fake
+		source  core.Source
+		allowed bool
+		left    int64
 	}{
-		{name: "the default", first: hangs, takes: 100 * ms, allowed: true},
-		{name: "just in time", first: waits(99*ms, ok), takes: 99 * ms, allowed: true, left: 7},
-		{name: "memory behind it", first: hangs, memory: true, takes: 100 * ms, allowed: true, left: 2},
-		{name: "both hang", timeout: time.Hour, first: hangs, second: hangs, takes: time.Hour, asked: time.Hour / 2},
-		{name: "the second is slow", first: hangs, second: waits(49*ms, ok), takes: 99 * ms, asked: 50 * ms,
-			allowed: true, left: 7},
-		{name: "the first fails soon", first: func(ctx context.Context) (core.Decision, error) {
-			waits(10*ms, ok)(ctx)
-			return fails(errDown)(ctx)
-		}, second: hangs, takes: 60 * ms, asked: 10 * ms},
+		{"the default", 0, hangs, nil, 100 * ms, 0, core.SourcePolicy, true, 0},
+		{"just in time", 0, waits(99*ms, ok), nil, 99 * ms, 0, core.SourceCounted, true, 7},
+		{"memory behind it", 0, hangs, memory(), 100 * ms, 0, core.SourceFallback, true, 2},
+		{"both hang", time.Hour, hangs, &fake{answer: hangs}, time.Hour, time.Hour / 2, core.SourcePolicy, false, 0},
+		{"the second is slow", 0, hangs, &fake{answer: waits(49*ms, ok)}, 99 * ms, 50 * ms, core.SourceFallback, true, 7},
+		{"the first fails soon", 0, soon, &fake{answer: hangs}, 60 * ms, 10 * ms, core.SourcePolicy, false, 0},
 	} {
-		synctest.Test(t, func(t *testing.T) {
-			first, second := &fake{answer: c.first}, &fake{answer: c.second}
-			config := core.Config{Store: first, Timeout: c.timeout}
-			if c.memory {
-				config.OnStoreError = core.Fallback(memstore.New(), 1)
-			} else if c.second != nil {
-				config.OnStoreError = core.Fallback(second, 1)
-			}
-			l := limiter(t, config)
-			start := time.Now()
-			d := l.Allow(ctx, "k")
-			if took := time.Since(start); took != c.takes {
-				t.Errorf("%s: took %v, want %v", c.name, took, c.takes)
-			}
-			if d.Allowed != c.allowed || d.Remaining != c.left {
-				t.Errorf("%s: %+v, want %v with %d remaining", c.name, d, c.allowed, c.left)
-			}
-			counted := len(second.calls) == 0 && !c.memory && c.left > 0 || c.memory && c.left == 7
-			if counted != (d.Err == nil) || !counted && !errors.Is(d.Err, core.ErrStore) {
-				t.Errorf("%s: error %v", c.name, d.Err)
-			}
-			if c.second != nil {
-				if len(second.calls) != 1 || second.calls[0].Sub(start) != c.asked {
-					t.Errorf("%s: the second was asked %v, want once after %v", c.name, second.calls, c.asked)
-				}
-			}
-		})
+		config := core.Config{Store: &fake{answer: c.first}, Timeout: c.timeout}
+		if c.second != nil {
+			config.OnStoreError = core.Fallback(c.second, 1)
+		}
+		l, start := limiter(t, config), time.Now()
+		d := l.Allow(ctx, "k")
+		if took := time.Since(start); took != c.takes {
+			t.Errorf("%s: took %v, want %v", c.name, took, c.takes)
+		}
+		counted := c.source == core.SourceCounted
+		if d.Source != c.source || d.Allowed != c.allowed || d.Remaining != c.left ||
+			counted && d.Err != nil || !counted && !errors.Is(d.Err, core.ErrStore) {
+			t.Errorf("%s: %+v, want %v by the %v with %d remaining", c.name, d, c.allowed, c.source, c.left)
+		}
+		if f, ok := c.second.(*fake); ok && (len(f.calls) != 1 || f.calls[0].Sub(start) != c.asked) {
+			t.Errorf("%s: the second was asked %v, want once after %v", c.name, f.calls, c.asked)
+		}
 	}
 }
 
