@@ -16,13 +16,6 @@ func refusalFor(after time.Duration) core.Decision {
 	return core.Decision{Limit: core.PerHour(1), ResetAfter: after, RetryAfter: after, At: time.Unix(1_790_000_000, 0)}
 }
 
-// refusalWith returns the refusal of a client with something remaining.
-func refusalWith(remaining int64) core.Decision {
-	d := refusalFor(time.Hour)
-	d.Remaining = remaining
-	return d
-}
-
 // found returns the cached refusal, without its source, which it checks.
 func (r Rule) found(client string, cost int64) (answer core.Decision, ok bool) {
 	ok = r.Lookup(client, cost, &answer, true)

@@ -74,8 +74,8 @@ func TestUnsent(t *testing.T) {
 			next.answer, next.err = core.Decision{}, core.AtStage(stage, errDown)
 			next.leave = func() { time.Sleep(RefreshInterval) } // until another caller checks
 			d := l.Take(t.Context(), core.Ask{Key: "k", Cost: 1})
-			wantCached := stage == core.StageUnavailable || stage == core.StageQueued || stage == core.StageConnect
-			if next.calls != 1 || (d.Err == nil) != wantCached || (d.Source == core.SourceCached) != wantCached || d.Allowed {
+			cached := stage == core.StageUnavailable || stage == core.StageQueued || stage == core.StageConnect
+			if next.calls != 1 || (d.Err == nil) != cached || (d.Source == core.SourceCached) != cached || d.Allowed {
 				t.Errorf("%v: %+v, %d calls", stage, d, next.calls)
 			}
 			if err := l.Take(t.Context(), core.Ask{Key: "k", Cost: 2}).Err; !errors.Is(err, errDown) {
@@ -124,7 +124,7 @@ func TestOverrides(t *testing.T) {
 		"refused by limits":       {core.Ask{Cost: 1, Override: lowered}, nil, true, false},
 		"look by limits":          {core.Ask{Cost: 1, Peek: true, Override: lowered}, nil, false, false},
 		"ahead":                   {core.Ask{Cost: 1, Override: &core.Override{Delay: 1}}, nil, true, false},
-		"ahead, which failed":     {core.Ask{Cost: 1, Override: &core.Override{Delay: time.Second}}, errDown, false, false},
+		"ahead, which failed":     {core.Ask{Cost: 1, Override: &core.Override{Delay: 1}}, errDown, false, false},
 		"another cost, as usual":  {core.Ask{Cost: 2}, nil, true, false},
 		"a charge, by other ones": {core.Ask{Cost: 1, Override: charged}, nil, false, true},
 	} {

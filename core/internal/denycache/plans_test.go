@@ -12,8 +12,8 @@ import (
 	"github.com/sashlimit/sash/core/memstore"
 )
 
-// TestPlans: whatever limits share the counts of a client, of the rule, of another rule or of a request, within a
-// process a cached refusal has the numbers of the store.
+// TestPlans: whatever limits share the counts of a client, of the rule, of another rule or of a request, and whatever
+// is given back, within a process a cached refusal has the numbers of the store.
 func TestPlans(t *testing.T) {
 	for _, algorithm := range core.Algorithms() {
 		var cached [2]int
@@ -55,8 +55,14 @@ func plans(t *testing.T, rng *rand.Rand, algorithm core.Algorithm, cached *[2]in
 		if got.Source == core.SourceCached {
 			cached[kind]++
 			got.Source = want.Source
-			if got != want {
-				t.Errorf("%v: from the cache %+v, want %+v", ask, got, want)
+		}
+		if got != want {
+			t.Errorf("%v: %+v, want %+v", ask, got, want)
+		}
+		if got.Allowed && !ask.Peek && rng.IntN(3) == 0 {
+			back := core.Refund{Key: "k", Cost: ask.Cost, At: got.At, Units: 1}
+			if _, err := p.process.Return(context.Background(), back); err != nil {
+				t.Error(err)
 			}
 		}
 	}
