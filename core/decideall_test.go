@@ -36,7 +36,8 @@ func TestDecideAllAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slow := remote(memory(), 10*time.Millisecond)
 		of := func(name string, store core.Store, requests int64) core.Pair {
-			return pair(limiter(t, core.Config{Name: name, Store: store, Limits: []core.Limit{core.PerHour(requests)}}), "k")
+			limits := []core.Limit{core.PerHour(requests)}
+			return pair(limiter(t, core.Config{Name: name, Store: store, Limits: limits}), "k")
 		}
 		pairs := []core.Pair{of("a", slow, 9), of("b", slow, 9), of("c", slow, 2), of("memory", memory(), 4)}
 		for i, want := range []struct {
@@ -72,9 +73,8 @@ func testRefusal(t *testing.T) {
 	far := remote(inMemory, 0)
 	for i, store := range []core.Store{far, inMemory, far, far} {
 		algorithm := core.Algorithms()[i%len(core.Algorithms())]
-		limiters = append(limiters, limiter(t, core.Config{
-			Name: strconv.Itoa(i), Store: store, Limits: []core.Limit{core.PerSecond(4).Using(algorithm), core.PerMinute(12)},
-		}))
+		limiters = append(limiters, limiter(t, core.Config{Name: strconv.Itoa(i), Store: store,
+			Limits: []core.Limit{core.PerSecond(4).Using(algorithm), core.PerMinute(12)}}))
 	}
 	used := func(p core.Pair) int64 {
 		uses, err := p.Limiter.Usage(ctx, p.Request.Key)
@@ -136,9 +136,8 @@ func TestDecideAllEvents(t *testing.T) {
 	var heard []string // without a lock
 	hears := core.ObserverFunc(func(_ context.Context, e core.Event) { heard = append(heard, e.Name) })
 	of := func(name string, store core.Store, requests int64) core.Pair {
-		return pair(limiter(t, core.Config{
-			Name: name, Store: store, Observer: hears, Limits: []core.Limit{core.PerHour(requests)},
-		}), "k")
+		return pair(limiter(t, core.Config{Name: name, Store: store, Observer: hears,
+			Limits: []core.Limit{core.PerHour(requests)}}), "k")
 	}
 	down := of("down", &fake{answer: fails(errDown)}, 9)
 	once := of("once", memory(), 1)
@@ -193,7 +192,7 @@ func TestDecideAllReturnFails(t *testing.T) {
 				return call.Next(ctx)
 			})
 			first := limiter(t, core.Config{Store: forgets, Observer: &heard})
-			second := limiter(t, core.Config{Store: remote(memory(), time.Millisecond), Limits: []core.Limit{core.PerHour(1)}})
+			second := limiter(t, core.Config{Store: remote(memory(), 1), Limits: []core.Limit{core.PerHour(1)}})
 			second.Allow(ctx, "k")
 			if d, i := core.DecideAll(ctx, pair(first, "k"), pair(second, "k")); d.Allowed || i != 1 {
 				t.Errorf("%s: %+v of pair %d", want, d, i)

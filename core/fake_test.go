@@ -3,6 +3,7 @@ package core_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -93,6 +94,11 @@ func (a *recorder) numbers() (asks, admitted int) {
 		}
 	}
 	return a.asks, admitted
+}
+
+// isAll reports whether an error matches all of others.
+func isAll(err error, others ...error) bool {
+	return !slices.ContainsFunc(others, func(other error) bool { return !errors.Is(err, other) })
 }
 
 func memory() *memstore.Store { return memstore.New(memstore.WithMaxBytes(1 << 20)) }

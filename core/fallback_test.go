@@ -35,9 +35,8 @@ type world struct {
 }
 
 func newWorld(t *testing.T, rng *rand.Rand) *world {
-	w := &world{
-		T: t, rng: rng, store: newRecorder(0), first: map[string]*model.Client{}, admitted: map[string][]storetest.Outcome{},
-	}
+	w := &world{T: t, rng: rng, store: newRecorder(0), first: map[string]*model.Client{},
+		admitted: map[string][]storetest.Outcome{}}
 	replicas := 1 + rng.IntN(4)
 	for i := range 1 + rng.IntN(3) {
 		limit := core.Per(1+rng.Int64N(60), time.Duration(1+rng.IntN(20))*time.Second).Named(fmt.Sprint("limit ", i))

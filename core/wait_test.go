@@ -48,14 +48,12 @@ func TestWaitAsks(t *testing.T) {
 			for i := range c.limits {
 				c.limits[i] = c.limits[i].Using(algorithm).Named(fmt.Sprint(i))
 			}
-			for _, trip := range []time.Duration{0, 20 * time.Millisecond} {
-				for _, stagger := range []time.Duration{0, 17 * time.Millisecond} {
-					for _, rounds := range []int{1, 20} {
-						t.Run(fmt.Sprint(c.limits, c.cost, trip, stagger, rounds), func(t *testing.T) {
-							synctest.Test(t, func(t *testing.T) { waitAsks(t, c.limits, c.cost, c.each, trip, stagger, rounds) })
-						})
-					}
-				}
+			for i := range 8 {
+				trip, apart := time.Duration(i%2)*20*time.Millisecond, time.Duration(i/2%2)*17*time.Millisecond
+				rounds := 1 + i/4*19
+				t.Run(fmt.Sprint(c.limits, c.cost, trip, apart, rounds), func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) { waitAsks(t, c.limits, c.cost, c.each, trip, apart, rounds) })
+				})
 			}
 		}
 	}

@@ -31,7 +31,7 @@ func TestWaitTooLate(t *testing.T) {
 		l.Allow(ctx, "k")
 		start := time.Now()
 		d, err := l.Wait(within(time.Minute), "k") // the context ends when the unit comes back
-		if !errors.Is(err, core.ErrTooLate) || !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, core.ErrStore) {
+		if !isAll(err, core.ErrTooLate, context.DeadlineExceeded) || errors.Is(err, core.ErrStore) {
 			t.Errorf("got %v, want ErrTooLate", err)
 		}
 		if d.Allowed || d.RetryAfter != time.Minute || d.Source != core.SourceCounted || d.Err != nil {
@@ -62,12 +62,12 @@ func TestWaitTooLateInLine(t *testing.T) {
 				d, err := l.Wait(within(2500*time.Millisecond), "k")
 				mu.Lock()
 				defer mu.Unlock()
-				took := time.Since(start)
+				over := time.Since(start) - 2*time.Second
 				if err == nil {
 					admitted++
-				} else if late++; !errors.Is(err, core.ErrTooLate) || took < 2*time.Second || took > 2*time.Second+2*maxJitter ||
-					!errors.Is(d.Err, err) || d.RetryAfter > time.Second || d.Source != core.SourceNone {
-					t.Errorf("got %+v, %v after %v, want ErrTooLate after 2s", d, err, took)
+				} else if late++; !errors.Is(err, core.ErrTooLate) || d.Err != err || over < 0 || over > 2*maxJitter ||
+					d.RetryAfter > time.Second || d.Source != core.SourceNone {
+					t.Errorf("got %+v, %v %v after 2s, want ErrTooLate then", d, err, over)
 				}
 			})
 		}
@@ -78,7 +78,7 @@ func TestWaitTooLateInLine(t *testing.T) {
 		}
 		group.Wait()
 		if asks, _ := store.numbers(); admitted != 30 || late != 20 || asks > 36 {
-			t.Errorf("got %d admitted and %d too late by %d asks, want 30 and 20 by 30 or little more", admitted, late, asks)
+			t.Errorf("got %d admitted and %d too late by %d asks, want 30 and 20 by about 30", admitted, late, asks)
 		}
 	})
 	synctest.Test(t, func(t *testing.T) { // there is room for the one that comes while another asks
@@ -129,7 +129,7 @@ func TestWaitFallback(t *testing.T) {
 		var group sync.WaitGroup
 		group.Go(func() {
 			d, err := l.WaitN(ctx, "k", 5)
-			if !errors.Is(err, core.ErrNever) || !errors.Is(err, core.ErrStore) || !errors.Is(err, errDown) || d.Allowed {
+			if !isAll(err, core.ErrNever, core.ErrStore, errDown) || d.Allowed {
 				t.Errorf("got %+v, %v, want ErrNever and ErrStore", d, err)
 			}
 			if n := strings.Count(err.Error(), "sash:"); n != 1 {
@@ -154,9 +154,8 @@ func TestWaitFallback(t *testing.T) {
 func TestWaitClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newRecorder(0)
-		l := limiter(t, core.Config{
-			Store: store, Limits: []core.Limit{core.PerSecond(10)}, OnStoreError: core.FailClosed, Observer: core.Silent,
-		})
+		l := limiter(t, core.Config{Store: store, Limits: []core.Limit{core.PerSecond(10)},
+			OnStoreError: core.FailClosed, Observer: core.Silent})
 		store.down.Store(true)
 		var group sync.WaitGroup
 		group.Go(func() { work(t, 50, 1, 0, 1, l) })
@@ -170,7 +169,7 @@ func TestWaitClosed(t *testing.T) {
 		}
 		start := time.Now()
 		d, err := l.Wait(within(time.Millisecond), "k")
-		if !errors.Is(err, core.ErrTooLate) || !errors.Is(err, core.ErrStore) || !errors.Is(err, errDown) || d.Allowed {
+		if !isAll(err, core.ErrTooLate, core.ErrStore, errDown) || d.Allowed {
 			t.Errorf("got %+v, %v, want ErrTooLate and ErrStore", d, err)
 		}
 		if n := strings.Count(err.Error(), "sash:"); n != 1 || time.Since(start) != 0 {
@@ -190,9 +189,8 @@ func TestWaitClosed(t *testing.T) {
 func TestWaitPace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newRecorder(0)
-		l := limiter(t, core.Config{
-			Store: store, Limits: []core.Limit{core.PerSecond(20), core.PerMinute(600)}, Observer: core.Silent,
-		})
+		l := limiter(t, core.Config{Store: store, Limits: []core.Limit{core.PerSecond(20), core.PerMinute(600)},
+			Observer: core.Silent})
 		store.down.Store(true)
 		paces := func(t *testing.T, what string, want time.Duration, wait func()) {
 			t.Helper()
@@ -209,7 +207,7 @@ func TestWaitPace(t *testing.T) {
 			l.WaitN(ctx, "k", 5)
 			l.Reset(ctx, "k")
 			d, err := l.WaitN(within(500*time.Millisecond), "k", 0)
-			if !errors.Is(err, core.ErrTooLate) || !errors.Is(err, core.ErrStore) || d.RetryAfter != 500*time.Millisecond {
+			if !isAll(err, core.ErrTooLate, core.ErrStore) || d.RetryAfter != 500*time.Millisecond {
 				t.Errorf("got %+v, %v, want ErrTooLate and ErrStore", d, err)
 			}
 			l.WaitN(ctx, "k", 0)
@@ -230,9 +228,8 @@ func TestWaitPace(t *testing.T) {
 // 10,000 are kept.
 func TestWaitPaceForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := limiter(t, core.Config{
-			Store: storetest.Fixed(core.Decision{Err: errDown}), Limits: []core.Limit{core.PerMinute(1)}, Observer: core.Silent,
-		})
+		l := limiter(t, core.Config{Store: storetest.Fixed(core.Decision{Err: errDown}),
+			Limits: []core.Limit{core.PerMinute(1)}, Observer: core.Silent})
 		work(t, 1, 3, 0, 1, l)
 		for i := range 12_000 {
 			l.Wait(ctx, strconv.Itoa(i))
@@ -307,7 +304,8 @@ func TestWaitReopened(t *testing.T) {
 			15 * time.Millisecond: 40 * time.Millisecond,
 		} {
 			synctest.Test(t, func(t *testing.T) {
-				l := limiter(t, core.Config{Store: newRecorder(20 * time.Millisecond), Limits: []core.Limit{core.PerHour(1)}})
+				store := newRecorder(20 * time.Millisecond)
+				l := limiter(t, core.Config{Store: store, Limits: []core.Limit{core.PerHour(1)}})
 				r := l.Reserve(ctx, core.Request{Key: "k", Cost: 1})
 				start := time.Now()
 				time.AfterFunc(after, func() {
@@ -356,9 +354,8 @@ func TestWaitStorm(t *testing.T) {
 			rng := rand.New(rand.NewPCG(seed, 16))
 			store := newRecorder(time.Duration(rng.IntN(3)) * time.Millisecond)
 			limits := []core.Limit{core.Per(10, 50*time.Millisecond), core.PerSecond(60)}
-			l := limiter(t, core.Config{
-				Store: store, Limits: limits, OnStoreError: core.FailClosed, Observer: core.Silent,
-			})
+			l := limiter(t, core.Config{Store: store, Limits: limits, OnStoreError: core.FailClosed,
+				Observer: core.Silent})
 			var group sync.WaitGroup
 			for range 400 {
 				cost, comes, goes, kind := rng.Int64N(5), rng.IntN(80), rng.IntN(120), rng.IntN(3)
@@ -374,7 +371,8 @@ func TestWaitStorm(t *testing.T) {
 						ctx = within(stays)
 					}
 					d, err := l.WaitN(ctx, "k", cost)
-					if d.Allowed != (err == nil) || kind == 2 && err != nil || kind == 0 && err != nil && ctx.Err() == nil {
+					failed := err != nil
+					if d.Allowed == failed || failed && (kind == 2 || kind == 0 && ctx.Err() == nil) {
 						t.Errorf("seed %d: got %+v, %v", seed, d, err)
 					}
 				})
