@@ -29,15 +29,14 @@ type world struct {
 	limits, shares []core.Limit
 	store          *recorder
 	limiters       []*core.Limiter
-	first          map[string]*model.Client   // the store's counts, by key
-	second         []map[string]*model.Client // the counts of each replica's fallback, by key
-	admitted       map[string][]storetest.Outcome
+	first          [3]model.Client   // the store's counts, by client
+	second         [][3]model.Client // the counts of each replica's fallback
+	admitted       [3][]storetest.Outcome
 }
 
 func newWorld(t *testing.T, rng *rand.Rand) *world {
-	w := &world{T: t, rng: rng, store: newRecorder(0), first: map[string]*model.Client{},
-		admitted: map[string][]storetest.Outcome{}}
 	replicas := 1 + rng.IntN(4)
+	w := &world{T: t, rng: rng, store: newRecorder(0), second: make([][3]model.Client, replicas)}
 	for i := range 1 + rng.IntN(3) {
 		limit := core.Per(1+rng.Int64N(60), time.Duration(1+rng.IntN(20))*time.Second).Named(fmt.Sprint("limit ", i))
 		if rng.IntN(4) == 0 {
@@ -50,29 +49,21 @@ func newWorld(t *testing.T, rng *rand.Rand) *world {
 	for range replicas {
 		policy := core.Fallback(memory(), replicas)
 		w.limiters = append(w.limiters, limiter(t, core.Config{Store: w.store, Limits: w.limits, OnStoreError: policy}))
-		w.second = append(w.second, map[string]*model.Client{})
 	}
 	return w
 }
 
-// client returns the model of a client, which it adds if there is none.
-func client(byKey map[string]*model.Client, key string) *model.Client {
-	if byKey[key] == nil {
-		byKey[key] = &model.Client{}
-	}
-	return byKey[key]
-}
-
-// decide makes a request at a replica and compares the answer with the model.
-func (w *world) decide(replica int, r core.Request) {
+// decide makes a request of a client at a replica and compares the answer with the model.
+func (w *world) decide(replica, client int, r core.Request) {
 	asked := time.Now()
+	r.Key = fmt.Sprint(client)
 	d := w.limiters[replica].Decide(ctx, r)
 	var want core.Decision
 	if !w.store.down.Load() {
-		want = client(w.first, r.Key).Ask(w.limits, asked, core.Ask{Cost: r.Cost, Peek: r.Peek})
+		want = w.first[client].Ask(w.limits, asked, core.Ask{Cost: r.Cost, Peek: r.Peek})
 	}
 	if w.store.down.Load() || w.store.slow.Load() {
-		want = client(w.second[replica], r.Key).Ask(w.shares, d.At, core.Ask{Cost: r.Cost, Peek: r.Peek})
+		want = w.second[replica][client].Ask(w.shares, d.At, core.Ask{Cost: r.Cost, Peek: r.Peek})
 		want.Source = core.SourceFallback
 		if !errors.Is(d.Err, core.ErrStore) {
 			w.Fatalf("the store has not answered: got the error %v, want %v", d.Err, core.ErrStore)
@@ -83,40 +74,40 @@ func (w *world) decide(replica int, r core.Request) {
 		w.Fatalf("replica %d, %+v:\n got %+v\nwant %+v", replica, r, d, want)
 	}
 	if d.Allowed && !r.Peek && r.Cost > 0 {
-		w.admitted[r.Key] = append(w.admitted[r.Key], storetest.Outcome{At: d.At, Allowed: true, Cost: r.Cost})
+		w.admitted[client] = append(w.admitted[client], storetest.Outcome{At: d.At, Allowed: true, Cost: r.Cost})
 	}
 }
 
 // check holds what a client was admitted since its last reset against the bound that Fallback promises.
-func (w *world) check(key string) {
+func (w *world) check(client int) {
 	for i, l := range w.limits {
 		if l.Requests += int64(len(w.limiters)) * w.shares[i].Requests; !l.Algorithm.CanLease() { // an estimate
 			continue
 		}
-		if err := storetest.CheckLogs(w.admitted[key], l); err != nil {
+		if err := storetest.CheckLogs(w.admitted[client], l); err != nil {
 			w.Fatal(err)
 		}
 	}
 }
 
-func (w *world) reset(replica int, key string) {
+func (w *world) reset(replica, client int) {
 	down := w.store.down.Load()
-	if err := w.limiters[replica].Reset(ctx, key); (err != nil) != down {
+	if err := w.limiters[replica].Reset(ctx, fmt.Sprint(client)); (err != nil) != down {
 		w.Fatalf("reset, down %v: got the error %v", down, err)
 	}
-	delete(w.second[replica], key)
+	w.second[replica][client] = model.Client{}
 	if !down {
-		delete(w.first, key)
+		w.first[client] = model.Client{}
 	}
-	w.check(key)
-	delete(w.admitted, key)
+	w.check(client)
+	w.admitted[client] = nil
 }
 
 func (w *world) step() {
-	replica, key := w.rng.IntN(len(w.limiters)), fmt.Sprint("client ", w.rng.IntN(3))
+	replica, client := w.rng.IntN(len(w.limiters)), w.rng.IntN(3)
 	switch choice := w.rng.IntN(40); {
 	case choice == 0:
-		w.reset(replica, key)
+		w.reset(replica, client)
 	case choice < 4:
 		w.store.down.Store(!w.store.down.Load())
 	case choice == 4:
@@ -124,11 +115,11 @@ func (w *world) step() {
 	case choice < 12:
 		time.Sleep(time.Duration(1+w.rng.IntN(8_000_000)/(1+w.rng.IntN(50))) * time.Microsecond)
 	default:
-		r := core.Request{Key: key, Cost: 1, Peek: w.rng.IntN(6) == 0}
+		r := core.Request{Cost: 1, Peek: w.rng.IntN(6) == 0}
 		if w.rng.IntN(3) == 0 {
 			r.Cost = w.rng.Int64N(12)
 		}
-		w.decide(replica, r)
+		w.decide(replica, client, r)
 	}
 }
 
@@ -141,8 +132,8 @@ func TestFallbackBound(t *testing.T) {
 			for range 400 {
 				w.step()
 			}
-			for key := range w.admitted {
-				w.check(key)
+			for client := range w.admitted {
+				w.check(client)
 			}
 		})
 	}
