@@ -164,6 +164,8 @@ func TestNoLock(t *testing.T) {
 	defer time.AfterFunc(10*time.Second, func() { panic("a request waits for a lock") }).Stop()
 	all := New()
 	rule := all.Rule(bound)
+	rule.Record("k", 1, time.Now(), refusalFor(time.Hour))
+	rule.Record("k", 1, time.Now(), core.Decision{Allowed: true})
 	for i := range all.shards {
 		all.shards[i].mu.Lock()
 	}

@@ -35,16 +35,17 @@ func plans(t *testing.T, rng *rand.Rand, algorithm core.Algorithm, cached *[2]in
 	type plan struct{ process, direct core.Ledger } // with a cache, and without
 	var all []plan
 	cache := denycache.New()
-	for n := range int64(4) {
-		binding := core.Binding{Name: "api", Limits: limits(n + 1)}
+	for range 1 + rng.IntN(2)*3 {
+		binding := core.Binding{Name: "api", Limits: limits(1 + rng.Int64N(4))}
 		direct := core.Must(store.Bind(binding))
 		all = append(all, plan{cache.Wrap(binding, direct), direct})
 	}
+	kinds := 1 + rng.IntN(2)
 	for range 100 {
 		time.Sleep([]time.Duration{time.Millisecond, 100 * time.Millisecond, 3 * time.Hour}[rng.IntN(20)/9])
 		p := all[rng.IntN(len(all))]
 		ask := core.Ask{Key: "k", Cost: 1 + rng.Int64N(2), Peek: rng.IntN(4) == 0}
-		kind := rng.IntN(2)
+		kind := rng.IntN(kinds)
 		if kind == 1 {
 			ask.Override = &core.Override{Limits: limits(1 + rng.Int64N(4))}
 		}
