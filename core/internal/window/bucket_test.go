@@ -128,12 +128,12 @@ func TestBucketExact(t *testing.T) {
 					t.Fatalf("seed %d: %+v, cost %d: %+v", seed, by, cost, v)
 				}
 			case !fits(now+v.RetryAfter) || fits(now+v.RetryAfter-1):
-				t.Fatalf("seed %d: %+v, %s owed, cost %d: %+v is not exact", seed, by, plain.on(l, now).FloatString(3), cost, v)
+				t.Fatalf("seed %d: %+v, %s owed, cost %d: %+v is not exact", seed, by, plain.on(l, now), cost, v)
 			default:
 				refused++
 			}
 			full := func(at int64) bool { return plain.on(l, at).Sign() == 0 }
-			if v.ResetAfter > 0 && (!full(now+v.ResetAfter) || full(now+v.ResetAfter-1)) || v.ResetAfter == 0 && !full(now) {
+			if !full(now+v.ResetAfter) || v.ResetAfter > 0 && full(now+v.ResetAfter-1) {
 				t.Fatalf("seed %d: %+v, %s owed: %+v", seed, by, plain.on(l, now).FloatString(3), v)
 			}
 			if got, want := v.Remaining, max(0, l.N-plain.used(l, now)); !by.Unlimited && got != want {

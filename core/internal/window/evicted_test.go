@@ -30,7 +30,7 @@ func TestEvictedWords(t *testing.T) {
 
 // TestEvictedDecide: units of an epoch count until they leave if they were counted at its end.
 func TestEvictedDecide(t *testing.T) {
-	const w, now = 1000, 5_000_600 // the epoch before ended at 4_999_999, or at 3_999_999 where epochs are of two windows
+	const w, now = 1000, 5_000_600 // the epoch before ended at 4_999_999
 	log, counter := Limit{N: 10, W: w}, Limit{N: 10, W: w, Algorithm: core.SlidingCounter}
 	slots := Limit{N: 10, W: 900, Algorithm: core.CoarseLog} // of 15; epochs of 1003 end at 4_999_954 and at 5_000_957
 	for name, c := range map[string]struct {

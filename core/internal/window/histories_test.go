@@ -106,7 +106,7 @@ func (w *world) checkEvicted(t *testing.T, s counted, span int64) {
 		}
 	}
 	if got := s.count.Summarize(b, now); got != want {
-		t.Fatalf("%v at %d, epochs of %d, of %v: the evicted count is %+v, want %+v", w.Limit, now, span, s.client, got, want)
+		t.Fatalf("%v at %d, epochs of %d, of %v: evicted %+v, want %+v", w.Limit, now, span, s.client, got, want)
 	}
 	var one Count
 	var alone EvictedCount // a client of both has no units twice

@@ -111,7 +111,7 @@ func (w *world) steps(s counted) (next []statespace.Step[counted], err error) {
 	return next, nil
 }
 
-// held returns how many units the client has.
+// unitsAt returns how many units the client has.
 func (s counted) unitsAt() (held int64) {
 	for _, u := range s.client[0] {
 		held += u.N
@@ -210,7 +210,7 @@ func smallWorlds() (all []*world) {
 	for n := range int64(3) {
 		for ticks := range int64(4) {
 			for _, kind := range []core.Algorithm{core.SlidingLog, core.SlidingCounter, core.Bucket} {
-				if kind != core.Bucket || n+ticks < 3 && ticks < 2 || *long && n+ticks < 4 { // others have too many states
+				if kind != core.Bucket || n+ticks < 3 && ticks < 2 || *long && n+ticks < 4 { // else too many states
 					all = append(all, newWorld(Limit{N: n + 1, W: ticks + 1, Algorithm: kind}, 1))
 				}
 			}
