@@ -18,9 +18,8 @@ func TestErrorPrefix(t *testing.T) {
 	late := fmt.Errorf("sash: waiting for Redis: %w", core.ErrTimeout)
 	full := fmt.Errorf("sash: shard 7: %w", core.ErrStoreFull)
 	down := &fake{answer: fails(late)}
-	nothing := core.Config{Name: "api", Store: &fake{bindErr: errors.New("sash: no server")}}
-	nothing.Limits = []core.Limit{core.PerMinute(1)}
-	_, unbound := core.New(nothing)
+	unbindable := &fake{bindErr: errors.New("sash: no server")}
+	_, unbound := core.New(core.Config{Name: "api", Store: unbindable, Limits: []core.Limit{core.PerMinute(1)}})
 	both := limiter(t, core.Config{Store: down, OnStoreError: core.Fallback(&fake{answer: fails(full)}, 1)})
 	_, usage := both.Usage(ctx, "k")
 	const neither = "sash: the store failed: waiting for Redis: no answer within the timeout: " +

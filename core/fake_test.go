@@ -53,10 +53,10 @@ func (f *fake) call(ctx context.Context, c storetest.Call) (core.Decision, error
 type recorder struct {
 	core.Store
 	down, slow atomic.Bool
+	asks       atomic.Int64
 
 	mu       sync.Mutex
 	outcomes []storetest.Outcome
-	asks     int
 }
 
 func newRecorder(trip time.Duration) *recorder {
@@ -67,7 +67,7 @@ func newRecorder(trip time.Duration) *recorder {
 			defer time.Sleep(trip / 2)
 			a.mu.Lock()
 			defer a.mu.Unlock()
-			a.asks++
+			a.asks.Add(1)
 		}
 		if a.down.Load() {
 			return d, errDown
@@ -82,18 +82,6 @@ func newRecorder(trip time.Duration) *recorder {
 		return d, err
 	})
 	return a
-}
-
-// numbers returns how many requests were asked and admitted.
-func (a *recorder) numbers() (asks, admitted int) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for _, o := range a.outcomes {
-		if o.Allowed {
-			admitted++
-		}
-	}
-	return a.asks, admitted
 }
 
 // isAll reports whether an error matches all of others.
