@@ -102,25 +102,6 @@ func TestCounter(t *testing.T) {
 	})
 }
 
-// TestNever: a permanent refusal is checked like any other, and its RetryAfter stays Never.
-func TestNever(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		rule := New().Rule(bound)
-		never := refusalFor(time.Hour)
-		never.RetryAfter = core.Never
-		rule.Record("k", 2, time.Now(), never)
-		time.Sleep(RefreshInterval - 1)
-		cached := RefreshInterval - time.Microsecond
-		never.At, never.ResetAfter = never.At.Add(cached), time.Hour-cached
-		if got := check(t, rule, "k", 2, true); got != never {
-			t.Errorf("%+v, want %+v", got, never)
-		}
-		time.Sleep(time.Nanosecond)
-		check(t, rule, "k", 2, false)
-		check(t, rule, "k", 2, true)
-	})
-}
-
 // TestBounded: a flood of refused clients does not grow the cache, and the newest refusal is cached.
 func TestBounded(t *testing.T) {
 	all := New()
