@@ -62,13 +62,3 @@ func TestEvictedDecide(t *testing.T) {
 		}
 	}
 }
-
-// TestRestoredCounter: the window before weighs to its end, also where an epoch is a window long.
-func TestRestoredCounter(t *testing.T) {
-	b := &Bound{Limit{N: maxCount, W: 1000, Algorithm: core.SlidingCounter}, 1000}
-	var c Count
-	c.Restore(b, EvictedCount{Older: 5000}, 5_000_999)
-	if got := c.Units(b.Limit, 5_000_999); got != 5 {
-		t.Errorf("%d units count in the last microsecond, want 5", got)
-	}
-}
