@@ -27,12 +27,13 @@ func TestCountSize(t *testing.T) {
 
 // TestUnknownAlgorithm: a Count of an algorithm that there is not is not taken for another.
 func TestUnknownAlgorithm(t *testing.T) {
+	unknown := core.Algorithm(len(core.Algorithms()))
 	defer func() {
-		if recover() == nil {
-			t.Error("an unknown algorithm decides")
+		if recover() == nil || Known(unknown) || !Known(unknown-1) {
+			t.Error("an unknown algorithm decides, or what is known is wrong")
 		}
 	}()
-	new(Count).Decide(Limit{N: 1, W: 1000, Algorithm: core.Algorithm(len(core.Algorithms()))}, 1, 1, 1)
+	new(Count).Decide(Limit{N: 1, W: 1000, Algorithm: unknown}, 1, 1, 1)
 }
 
 // TestSpent: something is left of a Count until its newest unit counts no more, and nothing once that is taken back.

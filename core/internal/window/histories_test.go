@@ -86,10 +86,16 @@ func (w *world) random(s counted, rng *rand.Rand, any bool) (counted, error) {
 // epoch of its time, of its slot, or of its fixed window.
 func (w *world) checkEvicted(t *testing.T, s counted, span int64) {
 	t.Helper()
+	b, now := &Bound{w.Limit, max(span, w.Epoch())}, max(s.now, s.count.MinStamp(w.Limit))
+	var one Count
+	var alone EvictedCount // a client of both has no units twice
+	one.Add(w.Limit, now, 3)
+	if alone.Add(b, now, 3); alone != one.Summarize(b, now) {
+		t.Fatalf("%v at %d, epochs of %d: %+v of a Count, %+v added", w.Limit, now, span, one.Summarize(b, now), alone)
+	}
 	if w.Algorithm == core.Bucket { // TestBucketEvicted
 		return
 	}
-	b, now := &Bound{w.Limit, max(span, w.Epoch())}, max(s.now, s.count.MinStamp(w.Limit))
 	var want EvictedCount
 	for _, u := range s.client[0] {
 		begin := u.At - u.At%map[core.Algorithm]int64{
@@ -107,11 +113,5 @@ func (w *world) checkEvicted(t *testing.T, s counted, span int64) {
 	}
 	if got := s.count.Summarize(b, now); got != want {
 		t.Fatalf("%v at %d, epochs of %d, of %v: evicted %+v, want %+v", w.Limit, now, span, s.client, got, want)
-	}
-	var one Count
-	var alone EvictedCount // a client of both has no units twice
-	one.Add(w.Limit, now, 3)
-	if alone.Add(b, now, 3); alone != one.Summarize(b, now) {
-		t.Fatalf("%v at %d, epochs of %d: %+v of a Count, %+v added", w.Limit, now, span, one.Summarize(b, now), alone)
 	}
 }
