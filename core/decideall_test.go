@@ -139,23 +139,21 @@ func TestDecideAllEvents(t *testing.T) {
 		return pair(limiter(t, core.Config{Name: name, Store: store, Observer: hears,
 			Limits: []core.Limit{core.PerHour(requests)}}), "k")
 	}
-	down := of("down", &fake{answer: fails(errDown)}, 9)
-	once := of("once", memory(), 1)
-	for i, want := range []string{"a b once down", "once"} {
+	expect := func(want string, pairs ...core.Pair) {
 		heard = nil
-		core.DecideAll(ctx, of("a", remote(memory(), 0), 9), of("b", remote(memory(), 0), 9), once, down)
+		core.DecideAll(ctx, pairs...)
 		if got := strings.Join(heard, " "); got != want {
-			t.Errorf("%d: events of %q, want %q", i, got, want)
+			t.Errorf("events of %q, want %q", got, want)
 		}
 	}
+	down, once := of("down", &fake{answer: fails(errDown)}, 9), of("once", memory(), 1)
+	for _, want := range []string{"a b once down", "once"} {
+		expect(want, of("a", remote(memory(), 0), 9), of("b", remote(memory(), 0), 9), once, down)
+	}
 	synctest.Test(t, func(t *testing.T) {
-		heard = nil
 		last := of("last", remote(memory(), time.Millisecond), 1)
 		last.Request.Cost = 2
-		core.DecideAll(ctx, of("a", memory(), 9), down, last)
-		if got := strings.Join(heard, " "); got != "down last" {
-			t.Errorf("events of %q, want those of the failure and of the refusal", got)
-		}
+		expect("down last", of("a", memory(), 9), down, last) // the failure and the refusal
 	})
 }
 

@@ -139,8 +139,6 @@ func TestLogKinds(t *testing.T) {
 	}
 	late, full := failing("late", core.ErrTimeout), failing("full", core.ErrStoreFull)
 	known := failing("known", fmt.Errorf("asking: %w", errs.WithHint("raise\nmaxmemory", errors.New("OOM"))))
-	ended, cancel := context.WithCancel(ctx)
-	cancel()
 	for range 2 {
 		open.Allow(ended, "k")
 		open.Allow(ctx, "k")

@@ -22,8 +22,6 @@ func everyPolicy(second core.Store) map[string]core.Policy {
 // error and no numbers, and no store is asked.
 func TestInvalidRequests(t *testing.T) {
 	store, second := &fake{}, &fake{}
-	cancelled, cancel := context.WithCancel(ctx)
-	cancel()
 	for name, policy := range everyPolicy(second) {
 		l := limiter(t, core.Config{Store: store, OnStoreError: policy})
 		for i, c := range []struct {
@@ -34,8 +32,8 @@ func TestInvalidRequests(t *testing.T) {
 			{ctx, core.Request{Cost: 1}, core.ErrInvalid},
 			{ctx, core.Request{Key: "k", Cost: -1}, core.ErrInvalid},
 			{ctx, core.Request{Key: "k", Cost: -1, Peek: true}, core.ErrInvalid},
-			{cancelled, core.Request{Key: "k", Cost: 1}, context.Canceled},
-			{cancelled, core.Request{Key: "k"}, context.Canceled},
+			{ended, core.Request{Key: "k", Cost: 1}, context.Canceled},
+			{ended, core.Request{Key: "k"}, context.Canceled},
 			{within(-1), core.Request{Key: "k", Cost: 1, Peek: true}, context.DeadlineExceeded},
 		} {
 			d := l.Decide(c.ctx, c.r)
