@@ -25,8 +25,13 @@ func (s *Store) EvictAll() {
 }
 
 // Audit counts the bytes of every table anew and looks whether the tables hold
-// together. Nobody may use the store meanwhile.
-func (s *Store) Audit() error {
+// together. It returns the first error. Nobody may use the store meanwhile.
+func (s *Store) Audit() (err error) {
+	check := func(ok bool, format string, args ...any) {
+		if !ok && err == nil {
+			err = fmt.Errorf(format, args...)
+		}
+	}
 	total := int64(len(s.shards))*shardBytes + s.rules.bytes
 	common := s.max - int64(len(s.shards))*(shardBytes+s.sketchBytes+s.share) - s.rules.bytes
 	for number := range s.shards {
@@ -40,64 +45,41 @@ func (s *Store) Audit() error {
 		if sh.sketch != nil {
 			total += s.sketchBytes
 		}
-		if sh.free() < 0 || sh.n*8 > len(sh.index)*7 || len(sh.index)&(len(sh.index)-1) != 0 {
-			return fmt.Errorf("shard %d: %d slots in %d chunks and an index of %d", number, sh.n, len(sh.chunks), len(sh.index))
-		}
-		if cap(sh.chunks) >= 4*(len(sh.chunks)+1) {
-			return fmt.Errorf("shard %d: a table with room for %d chunks of %d", number, cap(sh.chunks), len(sh.chunks))
-		}
-		named := 0
-		for _, e := range names {
-			if e != 0 && e != tombstone {
-				named++
-			}
-		}
-		if named != sh.n {
-			return fmt.Errorf("shard %d: the index names %d slots of %d", number, named, sh.n)
-		}
+		check(sh.free() >= 0 && sh.n*8 <= len(sh.index)*7 && len(sh.index)&(len(sh.index)-1) == 0,
+			"shard %d: %d slots in %d chunks and an index of %d", number, sh.n, len(sh.chunks), len(sh.index))
+		check(cap(sh.chunks) < 4*(len(sh.chunks)+1),
+			"shard %d: a table with room for %d chunks of %d", number, cap(sh.chunks), len(sh.chunks))
+		names = slices.DeleteFunc(slices.Clone(names), func(e uint32) bool { return e == 0 || e == tombstone })
+		check(len(names) == sh.n, "shard %d: the index names %d slots of %d", number, len(names), sh.n)
 		for i := range sh.n + sh.free() {
 			at := sh.slot(i)
 			if i >= sh.n {
-				if *at != (slot{}) {
-					return fmt.Errorf("shard %d: the unused slot %d holds %+v", number, i, *at)
-				}
+				check(*at == (slot{}), "shard %d: the unused slot %d holds %+v", number, i, at)
 				continue
 			}
-			if got := sh.find(at.hash, at.ident); got != at || sh.number(at) != i {
-				return fmt.Errorf("shard %d: slot %d is not found", number, i)
+			check(sh.find(at.hash, at.ident) == at && sh.number(at) == i, "shard %d: slot %d is not found", number, i)
+			check(len(s.shards) == 1 || s.shard(at.hash) == sh, "shard %d: slot %d belongs elsewhere", number, i)
+			words := at.count.Words()
+			if words == 0 {
+				continue
 			}
-			if len(s.shards) > 1 && s.shard(at.hash) != sh {
-				return fmt.Errorf("shard %d: slot %d belongs elsewhere", number, i)
-			}
-			if words := at.count.Words(); words > 0 {
-				if sh.store.rules.of(at).Algorithm == core.SlidingCounter {
-					return fmt.Errorf("shard %d: the counter %d has a ring", number, i)
-				}
-				if room := cap(append([]int64(nil), make([]int64, words)...)); room != words {
-					return fmt.Errorf("shard %d: slot %d has a ring of %d with room for %d", number, i, words, room)
-				}
-				if ring := int64(words) * 8; ring > s.largeRing {
-					large += ring
-				} else {
-					own += ring
-				}
+			check(s.rules.of(at).Algorithm != core.SlidingCounter, "shard %d: the counter %d has a ring", number, i)
+			room := cap(append([]int64(nil), make([]int64, words)...))
+			check(room == words, "shard %d: slot %d has a ring of %d with room for %d", number, i, words, room)
+			if ring := int64(words) * 8; ring > s.largeRing {
+				large += ring
+			} else {
+				own += ring
 			}
 		}
-		if sh.own != own || sh.large != large {
-			return fmt.Errorf("shard %d: %d bytes and %d for long rings, the tables hold %d and %d",
-				number, sh.own, sh.large, own, large)
-		}
+		check(sh.own == own && sh.large == large, "shard %d: %d bytes and %d for long rings, the tables hold %d and %d",
+			number, sh.own, sh.large, own, large)
 		total += own + large
 		common -= max(0, own-s.share) + large
 	}
-	if used := s.Stats().Bytes; used != total {
-		return fmt.Errorf("Bytes says %d, the tables hold %d", used, total)
-	}
-	if got := s.common.Load(); got != common || got < 0 {
-		return fmt.Errorf("%d bytes are common, want %d", got, common)
-	}
-	if total > s.max {
-		return fmt.Errorf("%d bytes: the bound is %d", total, s.max)
-	}
-	return nil
+	used, got := s.Stats().Bytes, s.common.Load()
+	check(used == total, "Bytes says %d, the tables hold %d", used, total)
+	check(got == common && got >= 0, "%d bytes are common, want %d", got, common)
+	check(total <= s.max, "%d bytes: the bound is %d", total, s.max)
+	return err
 }
