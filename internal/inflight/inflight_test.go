@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,100 +14,71 @@ import (
 	"github.com/sashlimit/sash/core/memstore"
 )
 
-// limit counts the units of one key.
-type limit struct {
-	mu               sync.Mutex
-	remaining, tries int
+// client is a client of a limiter, and counts its tries.
+type client struct {
+	*core.Limiter
+	tries atomic.Int64
 }
 
-func reservation(allowed bool, retry time.Duration) *core.Reservation {
-	d := core.Decision{Allowed: allowed, Limit: core.PerHour(5), RetryAfter: retry}
-	return &core.Reservation{Decision: d}
+func newClient(limit core.Limit) *client {
+	return &client{Limiter: core.Must(core.New(core.Config{Store: memstore.New(), Limits: []core.Limit{limit}}))}
 }
 
-func (l *limit) reserve() *core.Reservation {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.tries++
-	if l.remaining == 0 {
-		return reservation(false, time.Hour)
-	}
-	l.remaining--
-	return reservation(true, 0)
+func (c *client) reserve() *core.Reservation {
+	c.tries.Add(1)
+	return c.Limiter.Reserve(context.Background(), core.Request{Key: "k", Cost: 1})
 }
 
-func (l *limit) returnUnit() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.remaining++
-}
-
-// serve makes n requests at once. Each admitted one lasts for duration, and gives its unit back if returned is true. It
-// returns the decisions, and the time until all requests have ended.
-func serve(n int, s *Set, l *limit, returned bool, duration time.Duration) ([]core.Decision, time.Duration) {
-	all := make([]core.Decision, n)
-	start := time.Now()
-	var group sync.WaitGroup
-	for i := range all {
-		group.Go(func() {
-			all[i] = s.reserve(context.Background(), "k", l.reserve).Decision
-			if all[i].Allowed {
-				time.Sleep(duration)
-				if returned {
-					l.returnUnit()
-				}
-				s.Done("k", returned)
-			}
-		})
-	}
-	group.Wait()
-	return all, time.Since(start)
-}
-
-// count returns the numbers of admissions, and of refusals for an hour and for a RetryInterval.
-func count(all []core.Decision) (admitted, hour, interval int) {
-	for _, d := range all {
-		switch {
-		case d.Allowed:
-			admitted++
-		case d.RetryAfter == time.Hour:
-			hour++
-		case d.RetryAfter == RetryInterval:
-			interval++
-		}
-	}
-	return admitted, hour, interval
-}
-
+// TestReserve: of many requests at once, each admitted one lasts for duration, and gives its unit back if returned is
+// true. The others are refused for the rest of the hour, or for a RetryInterval.
 func TestReserve(t *testing.T) {
+	const ms = time.Millisecond
 	for _, c := range []struct {
-		name                     string
-		requests                 int
-		returned                 bool
-		duration, wait           time.Duration
-		admitted, hour, interval int
-		elapsed                  time.Duration
-		maxTries                 int
+		name           string
+		requests       int
+		returned       bool
+		duration, wait time.Duration
+		want           [3]int64 // admitted, refused for the hour, refused for a RetryInterval
+		elapsed        time.Duration
+		maxTries       int64
 	}{
 		// One try for each request, and two for each return: of the request that gets the unit, and of the next.
-		{"all give back", 50, true, 50 * time.Millisecond, RetryInterval, 50, 0, 0, 500 * time.Millisecond, 150},
-		{"all give back, in sequence", 50, true, 700 * time.Millisecond, RetryInterval, 50, 0, 0, 7 * time.Second, 150},
-		{"none gives back", 1000, false, 700 * time.Millisecond, RetryInterval, 5, 995, 0, 700 * time.Millisecond, 1000},
-		{"all are slow", 1000, false, 3 * time.Second, RetryInterval, 5, 0, 995, 3 * time.Second, 1000},
-		{"all are slow and give back, without a bound", 50, true, 3 * time.Second, 0, 50, 0, 0, 30 * time.Second, 150},
-		{"all are slow, without a bound", 1000, false, 3 * time.Second, 0, 5, 995, 0, 3 * time.Second, 1000},
+		{"all give back", 50, true, 50 * ms, RetryInterval, [3]int64{50}, 500 * ms, 150},
+		{"all give back, in sequence", 50, true, 700 * ms, RetryInterval, [3]int64{50}, 7000 * ms, 150},
+		{"none gives back", 1000, false, 700 * ms, RetryInterval, [3]int64{5, 995}, 700 * ms, 1000},
+		{"all are slow", 1000, false, 3000 * ms, RetryInterval, [3]int64{5, 0, 995}, 3000 * ms, 1000},
+		{"all are slow and give back, without a bound", 50, true, 3000 * ms, 0, [3]int64{50}, 30_000 * ms, 150},
+		{"all are slow, without a bound", 1000, false, 3000 * ms, 0, [3]int64{5, 995}, 3000 * ms, 1000},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			s := Set{MaxWait: c.wait}
-			l := limit{remaining: 5}
-			all, elapsed := serve(c.requests, &s, &l, c.returned, c.duration)
-			admitted, hour, interval := count(all)
-			if admitted != c.admitted || hour != c.hour || interval != c.interval || elapsed != c.elapsed {
-				t.Errorf("%s: got %d admitted, %d refused for an hour and %d for a second, in %v, want %d, %d, %d, in %v",
-					c.name, admitted, hour, interval, elapsed, c.admitted, c.hour, c.interval, c.elapsed)
+			s, l, start := Set{MaxWait: c.wait}, newClient(core.PerHour(5)), time.Now()
+			var admitted, hour, interval atomic.Int64
+			var group sync.WaitGroup
+			for range c.requests {
+				group.Go(func() {
+					r := s.reserve(t.Context(), "k", l.reserve)
+					switch retry := r.Decision.RetryAfter; {
+					case r.Decision.Allowed:
+						admitted.Add(1)
+						time.Sleep(c.duration)
+						if c.returned {
+							r.Return(t.Context(), 1)
+						}
+						s.Done("k", c.returned)
+					case retry == RetryInterval:
+						interval.Add(1)
+					case retry > 59*time.Minute:
+						hour.Add(1)
+					}
+				})
 			}
-			if l.tries > c.maxTries || len(s.keys) > 0 {
-				t.Errorf("%s: got %d tries and %d keys, want at most %d, and 0", c.name, l.tries, len(s.keys), c.maxTries)
+			group.Wait()
+			got := [3]int64{admitted.Load(), hour.Load(), interval.Load()}
+			if elapsed := time.Since(start); got != c.want || elapsed != c.elapsed {
+				t.Errorf("%s: got %d in %v, want %d in %v", c.name, got, elapsed, c.want, c.elapsed)
+			}
+			if tries := l.tries.Load(); tries > c.maxTries || len(s.keys) > 0 {
+				t.Errorf("%s: got %d tries and %d keys, want at most %d, and 0", c.name, tries, len(s.keys), c.maxTries)
 			}
 		})
 	}
@@ -115,13 +87,13 @@ func TestReserve(t *testing.T) {
 // TestReserveWithoutWait: a request whose wait would be of no use gets the decision of the limiter at once.
 func TestReserveWithoutWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := Set{MaxWait: RetryInterval}
-		s.reserve(t.Context(), "k", func() *core.Reservation { return reservation(true, 0) })
+		s, limit := Set{MaxWait: RetryInterval}, core.PerHour(5)
+		s.reserve(t.Context(), "k", newClient(limit).reserve)
 		for name, want := range map[string]core.Decision{
-			"soon":           reservation(false, RetryInterval).Decision,
-			"never":          reservation(false, core.Never).Decision,
+			"soon":           {Limit: limit, RetryAfter: RetryInterval},
+			"never":          {Limit: limit, RetryAfter: core.Never},
 			"no store":       {RetryAfter: time.Hour, Err: core.ErrStore},
-			"another client": reservation(false, time.Hour).Decision,
+			"another client": {Limit: limit, RetryAfter: time.Hour},
 		} {
 			key := "k"
 			if name == "another client" {
@@ -140,7 +112,7 @@ func TestReserveWithoutWait(t *testing.T) {
 func TestReserveEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var s Set
-		l := limit{remaining: 1}
+		l := newClient(core.PerHour(1))
 		s.reserve(t.Context(), "k", l.reserve)
 		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
 		defer cancel()
@@ -166,7 +138,8 @@ func TestEvents(t *testing.T) {
 		var events []string
 		l := core.Must(core.New(core.Config{Store: memstore.New(), Limits: []core.Limit{core.PerHour(1)},
 			Observer: core.ObserverFunc(func(_ context.Context, e core.Event) {
-				events = append(events, fmt.Sprintf("%s %v %v %v", e.Key, e.Decision.Allowed, e.Decision.RetryAfter, e.Peek))
+				d := e.Decision
+				events = append(events, fmt.Sprintf("%s %v %v %v", e.Key, d.Allowed, d.RetryAfter, e.Peek))
 			})}))
 		s := Set{MaxWait: RetryInterval}
 		request := core.Request{Key: "k", Cost: 1}
@@ -182,7 +155,8 @@ func TestEvents(t *testing.T) {
 		s.Reserve(t.Context(), l, request)
 		request.Key = "other"
 		s.Reserve(t.Context(), l, request)
-		want := []string{"k true 0s false", "k true 0s false", "k false 1s false", "k false 1s false", "other true 0s true"}
+		admitted, refused := "k true 0s false", "k false 1s false"
+		want := []string{admitted, admitted, refused, refused, "other true 0s true"}
 		if !slices.Equal(events, want) {
 			t.Errorf("got the events %q, want %q", events, want)
 		}
