@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/sashlimit/sash/core"
@@ -29,8 +30,8 @@ func (f *fake) Take(ctx context.Context, ask core.Ask) core.Decision {
 }
 
 // process returns the ledger of a process that leases, and its store.
-func process(k fakeserver.Link, size int64, lifetime time.Duration) (*ledger, *fake) {
-	f, terms := &fake{Link: k}, Terms{size, lifetime}
+func process(k fakeserver.Link, terms Terms) (*ledger, *fake) {
+	f := &fake{Link: k}
 	return &ledger{NewTable(terms), terms, f}, f
 }
 
@@ -38,15 +39,6 @@ func process(k fakeserver.Link, size int64, lifetime time.Duration) (*ledger, *f
 type boundStore struct{ core.Ledger }
 
 func (b boundStore) Bind(core.Binding) (core.Ledger, error) { return b.Ledger, nil }
-
-func limiter(t *testing.T, l *ledger, limits ...core.Limit) *core.Limiter {
-	t.Helper()
-	limiter, err := core.New(core.Config{Store: boundStore{l}, Limits: limits, OnStoreError: core.FailClosed})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return limiter
-}
 
 // fixture is a server, a process that leases from it, and the link between them.
 type fixture struct {
@@ -57,18 +49,20 @@ type fixture struct {
 	delay   time.Duration // of the link, one way; tests change it
 }
 
-// newFixture returns a fixture with leases of up to size units for 5 s.
-func newFixture(t *testing.T, limit core.Limit, size int64) *fixture {
+// inBubble calls test with a fixture whose leases are of up to size units for 5 s.
+func inBubble(t *testing.T, size int64, test func(t *testing.T, s *fixture)) {
 	t.Helper()
-	return newFixtureOf(t, Terms{size, 5 * time.Second}, limit)
+	synctest.Test(t, func(t *testing.T) {
+		test(t, newFixture(Terms{size, 5 * time.Second}, core.Per(100_000, time.Minute)))
+	})
 }
 
-func newFixtureOf(t *testing.T, terms Terms, limits ...core.Limit) *fixture {
-	t.Helper()
+func newFixture(terms Terms, limits ...core.Limit) *fixture {
 	s := &fixture{Server: fakeserver.New(0, limits...), delay: 100 * time.Microsecond}
 	k := fakeserver.Link{Server: s.Server, Delay: func() time.Duration { return s.delay }}
-	s.rule, s.store = process(k, terms.Size, terms.Lifetime)
-	s.limiter = limiter(t, s.rule, limits...)
+	s.rule, s.store = process(k, terms)
+	config := core.Config{Store: boundStore{s.rule}, Limits: limits, OnStoreError: core.FailClosed}
+	s.limiter = core.Must(core.New(config))
 	return s
 }
 

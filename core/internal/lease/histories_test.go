@@ -27,7 +27,7 @@ func TestReturnHistories(t *testing.T) {
 // about as long as what is left of a lease, or of a window.
 func returnHistory(t *testing.T, rng *rand.Rand) {
 	limit := core.Per(1000, time.Minute)
-	s := newFixture(t, limit, 100)
+	s := newFixture(Terms{100, 5 * time.Second}, limit)
 	s.delay = time.Duration(rng.IntN(20)) * time.Millisecond
 	type spent struct {
 		*core.Reservation

@@ -3,18 +3,19 @@ package lease
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/core/internal/fakeserver"
+	"github.com/sashlimit/sash/core/internal/model"
 )
 
 // TestOverridden: a charge, or a request by limits of its own, is the next ledger's, whatever is leased.
 func TestOverridden(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newFixture(t, core.Per(100_000, time.Minute), 50)
+	inBubble(t, 50, func(t *testing.T, s *fixture) {
 		s.acquire(t)
 		left, used := s.unspent(), s.used()
 		ask := core.Ask{Key: "client", Cost: 1, Override: &core.Override{Charge: true}}
@@ -27,8 +28,7 @@ func TestOverridden(t *testing.T) {
 
 // TestFullShard: a client without an entry in a full shard goes to the next ledger.
 func TestFullShard(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newFixture(t, core.Per(100_000, time.Minute), 50)
+	inBubble(t, 50, func(t *testing.T, s *fixture) {
 		_, shard := s.rule.holder("client")
 		for i := range uint64(shardSize) {
 			shard.byHolder[holder{client: [2]uint64{i}}] = &lease{left: 1, until: time.Now().Add(time.Hour)}
@@ -44,8 +44,7 @@ func TestFullShard(t *testing.T) {
 // TestResetEndsLeases: a reset ends the leases of the client under all rules, and of no other client. One whose context
 // has ended does nothing.
 func TestResetEndsLeases(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newFixture(t, core.Per(100_000, time.Minute), 50)
+	inBubble(t, 50, func(t *testing.T, s *fixture) {
 		other := &ledger{s.rule.table, s.rule.terms, s.store}
 		lease := func(l *ledger, client string) {
 			holder, shard := l.holder(client)
@@ -103,7 +102,7 @@ func TestRefusals(t *testing.T) {
 		{true, core.SourceCounted, 2}, {true, core.SourceCached, 1},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			l, _ := process(fakeserver.Link{}, 50, time.Second)
+			l, _ := process(fakeserver.Link{}, Terms{50, time.Second})
 			l.Ledger = &stub{d: core.Decision{RetryAfter: 2 * time.Second, Source: c.source}}
 			holder, shard := l.holder("client")
 			e, now := shard.add(holder, time.Now()), time.Now()
@@ -121,7 +120,7 @@ func TestRefusals(t *testing.T) {
 // TestLate: the next ledger may answer a late request, and a failed renewal is not repeated.
 func TestLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l, _ := process(fakeserver.Link{}, 50, time.Second)
+		l, _ := process(fakeserver.Link{}, Terms{50, time.Second})
 		holder, shard := l.holder("client")
 		for err, want := range map[error]core.Stage{nil: core.StageUnknown, fakeserver.ErrLost: core.StageLease} {
 			l.Ledger = &stub{d: core.Decision{Allowed: true, Err: err}}
@@ -139,6 +138,82 @@ func TestLate(t *testing.T) {
 		err := l.Take(t.Context(), core.Ask{Key: "client", Cost: 1}).Err
 		if !errors.Is(err, fakeserver.ErrLost) || fails.times != 1 {
 			t.Errorf("%v after %d questions, want 1", err, fails.times)
+		}
+	})
+}
+
+// TestReturnToLease: a unit goes back to the lease that it came from, while that lasts,
+// and never to a later one, where it would count for too short a time.
+func TestReturnToLease(t *testing.T) {
+	inBubble(t, 50, func(t *testing.T, s *fixture) {
+		s.acquire(t)
+		reserve := func() *core.Reservation {
+			return s.limiter.Reserve(t.Context(), core.Request{Key: "client", Cost: 1})
+		}
+		r := reserve()
+		left := s.unspent()
+		n, err := r.Return(t.Context(), 1)
+		if r.Decision.Source != core.SourceLeased || n != 1 || err != nil || s.unspent() != left+1 {
+			t.Fatalf("%+v: %d, %v, %d unspent, want %d", r.Decision, n, err, s.unspent(), left+1)
+		}
+		old := reserve()
+		s.drain(t)
+		s.acquire(t) // a new one
+		left = s.unspent()
+		if n, err := old.Return(t.Context(), 1); n != 0 || err != nil || s.unspent() != left {
+			t.Errorf("from an earlier lease: %d, %v, %d unspent, want %d", n, err, s.unspent(), left)
+		}
+		late := reserve()
+		time.Sleep(5 * time.Second)
+		if n, err := late.Return(t.Context(), 1); late.Decision.Source != core.SourceLeased || n != 0 || err != nil {
+			t.Errorf("after the end: %d, %v", n, err)
+		}
+		s.warmUp(t, 1)
+		s.acquire(t)
+		old = reserve()
+		later := reserve() // a reservation gives back once
+		if err := s.limiter.Reset(t.Context(), "client"); err != nil {
+			t.Fatal(err)
+		}
+		if n, err := old.Return(t.Context(), 1); old.Decision.Source != core.SourceLeased || n != 0 || err != nil {
+			t.Errorf("after a reset: %d, %v", n, err)
+		}
+		s.Client = model.Client{} // and its clock is stepped back
+		s.Skew -= 10 * time.Second
+		s.acquire(t)
+		left = s.unspent()
+		if n, err := later.Return(t.Context(), 1); n != 0 || err != nil || s.unspent() != left {
+			t.Errorf("from a lease whose times were later: %d, %v, %d unspent, want %d", n, err, s.unspent(), left)
+		}
+	})
+}
+
+// TestReturnMeanwhile: a unit that was spent while the next lease was on its way goes to none, and one that was spent
+// right after goes back to the next.
+func TestReturnMeanwhile(t *testing.T) {
+	inBubble(t, 50, func(t *testing.T, s *fixture) {
+		for s.unspent() < 10 {
+			s.warmUp(t, 1)
+		}
+		s.allow(t, s.unspent()-1)
+		s.delay = 10 * time.Millisecond
+		reserve := func(cost int64) *core.Reservation {
+			return s.limiter.Reserve(t.Context(), core.Request{Key: "client", Cost: cost})
+		}
+		var group sync.WaitGroup
+		group.Go(func() { reserve(2) })
+		time.Sleep(2*s.delay - time.Millisecond)
+		old := reserve(1)
+		group.Wait()
+		next := reserve(1)
+		if old.Decision.Source != core.SourceLeased || next.Decision.Source != core.SourceLeased {
+			t.Fatalf("%+v, %+v", old.Decision, next.Decision)
+		}
+		if n, err := old.Return(t.Context(), 1); n != 0 || err != nil {
+			t.Errorf("from the lease before: %d, %v, want 0", n, err)
+		}
+		if n, err := next.Return(t.Context(), 1); n != 1 || err != nil {
+			t.Errorf("from the lease that is there: %d, %v, want 1", n, err)
 		}
 	})
 }

@@ -27,8 +27,7 @@ func TestCallerLeaves(t *testing.T) {
 	const ms = time.Millisecond
 	for _, c := range []struct{ ctx, timeout time.Duration }{{ms, core.DefaultTimeout}, {ms, 0}, {time.Hour, ms}} {
 		for _, waits := range []bool{false, true} {
-			synctest.Test(t, func(t *testing.T) {
-				s := newFixture(t, core.Per(100_000, time.Minute), 1000)
+			inBubble(t, 1000, func(t *testing.T, s *fixture) {
 				admitted := s.warmUp(t, 400)
 				for range 10 {
 					admitted += s.drain(t)
@@ -71,8 +70,7 @@ func TestCallerLeaves(t *testing.T) {
 
 // TestResetDuringRenewal: a reset discards the lease that was requested before it.
 func TestResetDuringRenewal(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newFixture(t, core.Per(100_000, time.Minute), 1000)
+	inBubble(t, 1000, func(t *testing.T, s *fixture) {
 		for s.unspent() < 10 {
 			s.warmUp(t, 1)
 		}
@@ -91,8 +89,7 @@ func TestResetDuringRenewal(t *testing.T) {
 
 // TestAnsweredWhileLeaving: a caller that leaves just when its renewal is over waits for its answer.
 func TestAnsweredWhileLeaving(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newFixture(t, core.Per(100_000, time.Minute), 1000)
+	inBubble(t, 1000, func(t *testing.T, s *fixture) {
 		_, shard := s.rule.holder("client")
 		ctx, leave := context.WithCancel(t.Context())
 		leave()
@@ -112,6 +109,72 @@ func TestAnsweredWhileLeaving(t *testing.T) {
 			if d := s.rule.awaitOwn(ctx, &request{}, r); d.Err != nil || !d.Allowed {
 				t.Fatalf("before the end: %+v", d)
 			}
+		}
+	})
+}
+
+// leave leaves the client the given units, and demand for a larger lease.
+func (s *fixture) leave(t *testing.T, units int64) {
+	t.Helper()
+	s.warmUp(t, 20)
+	s.drain(t)
+	remaining := s.Decide(s.Now(), core.Ask{}).Remaining
+	s.Decide(s.Now(), core.Ask{Cost: remaining - units})
+}
+
+// TestRenewTwice: a renewal asks for a smaller lease once, however the rest shrinks.
+func TestRenewTwice(t *testing.T) {
+	inBubble(t, 100, func(t *testing.T, s *fixture) {
+		s.leave(t, 10)
+		others, before := 0, s.Scripts
+		s.store.Delay = func() time.Duration { // another process takes a unit
+			s.Decide(s.Now(), core.Ask{Cost: 1})
+			others++
+			return s.delay
+		}
+		if d := s.allow(t, 1); !d.Allowed {
+			t.Errorf("%+v", d)
+		}
+		if n := s.Scripts - before - others; n != 3 { // two for a lease, and one for the request
+			t.Errorf("%d scripts, want 3", n)
+		}
+	})
+}
+
+// TestRenewWholeRequests: what is leased where there is less than wanted is for whole requests.
+func TestRenewWholeRequests(t *testing.T) {
+	inBubble(t, 100, func(t *testing.T, s *fixture) {
+		s.leave(t, 11)
+		if d := s.allow(t, 3); !d.Allowed || s.unspent() != 6 {
+			t.Errorf("%+v, %d left, want 6", d, s.unspent())
+		}
+	})
+}
+
+// TestRoundTripWithoutWait: the recorded round trip of a delayed request excludes the wait.
+func TestRoundTripWithoutWait(t *testing.T) {
+	inBubble(t, 100, func(t *testing.T, s *fixture) {
+		s.leave(t, 1)
+		s.delay = 10 * time.Millisecond
+		d := s.allow(t, 1)
+		holder, shard := s.rule.holder("client")
+		if got := shard.byHolder[holder].roundTrip; !d.Allowed || got != 2*s.delay {
+			t.Errorf("%+v: took %v, want %v", d, got, 2*s.delay)
+		}
+	})
+}
+
+// TestNothingForGoneCaller: if there is nothing to lease, no unit is counted for a caller that has left.
+func TestNothingForGoneCaller(t *testing.T) {
+	inBubble(t, 100, func(t *testing.T, s *fixture) {
+		s.leave(t, 1)
+		s.delay = 10 * time.Millisecond
+		if err := s.take(t.Context(), time.Millisecond).Err; err == nil {
+			t.Error("answered in time")
+		}
+		time.Sleep(time.Second)
+		if n := s.Decide(s.Now(), core.Ask{}).Remaining; n != 1 {
+			t.Errorf("%d units remain, want 1", n)
 		}
 	})
 }

@@ -29,8 +29,7 @@ func (s *fixture) slow(t *testing.T, roundTrip time.Duration) {
 // TestSlowLinkLost: over a slow link too, a caller that waits for a renewal that never ends waits no longer than its
 // timeout.
 func TestSlowLinkLost(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newFixture(t, core.Per(100_000, time.Minute), 1000)
+	inBubble(t, 1000, func(t *testing.T, s *fixture) {
 		s.slow(t, 75*time.Millisecond)
 		s.store.silent.Store(true)
 		var group sync.WaitGroup
@@ -64,8 +63,7 @@ func TestStage(t *testing.T) {
 		"the renewal is late": {func(s *fixture) { s.store.silent.Store(true) }, core.StageReply},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := newFixture(t, core.Per(100_000, time.Minute), 1000)
+			inBubble(t, 1000, func(t *testing.T, s *fixture) {
 				s.slow(t, 75*time.Millisecond)
 				c.fail(s)
 				before := s.Scripts
@@ -96,9 +94,8 @@ func TestStage(t *testing.T) {
 // TestSlowLinkCrowd: over a slow link, callers beyond a small lease go to the next ledger at once, whatever their
 // timeout.
 func TestSlowLinkCrowd(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	inBubble(t, 4, func(t *testing.T, s *fixture) {
 		const roundTrip = 60 * time.Millisecond
-		s := newFixture(t, core.Per(100_000, time.Minute), 4)
 		s.slow(t, roundTrip)
 		var group sync.WaitGroup
 		for range 100 {
@@ -120,8 +117,7 @@ func TestSecondRenewal(t *testing.T) {
 		{30 * time.Millisecond, core.DefaultTimeout, 60 * time.Millisecond},
 		{8 * time.Millisecond, 24 * time.Millisecond, 20 * time.Millisecond},
 	} {
-		synctest.Test(t, func(t *testing.T) {
-			s := newFixture(t, core.Per(100_000, time.Minute), 4)
+		inBubble(t, 4, func(t *testing.T, s *fixture) {
 			s.slow(t, c.roundTrip)
 			start := time.Now()
 			time.AfterFunc(time.Millisecond, func() { s.store.silent.Store(true) })
@@ -152,8 +148,7 @@ func TestSecondRenewal(t *testing.T) {
 // the client's rate.
 func TestNotLeased(t *testing.T) {
 	for _, a := range []core.Ask{{Cost: 1001}, {Cost: 0}, {Cost: 1, Peek: true}} {
-		synctest.Test(t, func(t *testing.T) {
-			s := newFixture(t, core.Per(100_000, time.Minute), 1000)
+		inBubble(t, 1000, func(t *testing.T, s *fixture) {
 			s.warmUp(t, 20)
 			s.drain(t)
 			s.delay = 10 * time.Millisecond
@@ -174,21 +169,12 @@ func TestNotLeased(t *testing.T) {
 	}
 }
 
-// cacheRefusals puts a cache of refusals before the store.
-func (s *fixture) cacheRefusals() {
-	s.rule.Ledger = denycache.New().Wrap(core.Binding{Name: "lease"}, s.store)
-}
-
 // TestRefusalForWaiters: if there is nothing to lease, the refusal of the renewal's caller answers the callers that
 // wait.
 func TestRefusalForWaiters(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newFixture(t, core.Per(1000, time.Minute), 100)
-		s.cacheRefusals()
-		s.warmUp(t, 20)
-		s.drain(t)
-		others := s.Decide(s.Now(), core.Ask{}).Remaining
-		s.Decide(s.Now(), core.Ask{Cost: others})
+	inBubble(t, 100, func(t *testing.T, s *fixture) {
+		s.leave(t, 0)
+		s.rule.Ledger = denycache.New().Wrap(core.Binding{Name: "lease"}, s.store)
 		before := s.Scripts
 		var group sync.WaitGroup
 		for range 100 {
