@@ -151,30 +151,24 @@ func TestRenewWholeRequests(t *testing.T) {
 	})
 }
 
-// TestRoundTripWithoutWait: the recorded round trip of a delayed request excludes the wait.
-func TestRoundTripWithoutWait(t *testing.T) {
-	inBubble(t, 100, func(t *testing.T, s *fixture) {
-		s.leave(t, 1)
-		s.delay = 10 * time.Millisecond
-		d := s.allow(t, 1)
-		holder, shard := s.rule.holder("client")
-		if got := shard.byHolder[holder].roundTrip; !d.Allowed || got != 2*s.delay {
-			t.Errorf("%+v: took %v, want %v", d, got, 2*s.delay)
-		}
-	})
-}
-
-// TestNothingForGoneCaller: if there is nothing to lease, no unit is counted for a caller that has left.
-func TestNothingForGoneCaller(t *testing.T) {
+// TestNothingToLease: if there is nothing to lease, no unit is counted for a caller that has left. The recorded round
+// trip of a caller that waits excludes the wait.
+func TestNothingToLease(t *testing.T) {
 	inBubble(t, 100, func(t *testing.T, s *fixture) {
 		s.leave(t, 1)
 		s.delay = 10 * time.Millisecond
 		if err := s.take(t.Context(), time.Millisecond).Err; err == nil {
 			t.Error("answered in time")
 		}
-		time.Sleep(time.Second)
+		time.Sleep(5 * s.delay)
 		if n := s.Decide(s.Now(), core.Ask{}).Remaining; n != 1 {
 			t.Errorf("%d units remain, want 1", n)
+		}
+		start := time.Now()
+		d, took := s.allow(t, 1), time.Since(start)
+		holder, shard := s.rule.holder("client")
+		if got := shard.byHolder[holder].roundTrip; !d.Allowed || got != 2*s.delay || took != 2*got {
+			t.Errorf("%+v: a round trip of %v of %v, want one of %v of two", d, got, took, 2*s.delay)
 		}
 	})
 }

@@ -7,43 +7,35 @@ import (
 	"github.com/sashlimit/sash/core"
 )
 
-// TestAdd: a full shard gives up no entry with units to spend, and none that is being renewed.
+// TestAdd: a full shard gives up no entry with units to spend, and none that is being renewed. Where most entries can be
+// given up, one is found.
 func TestAdd(t *testing.T) {
 	now := time.Now()
 	for name, c := range map[string]struct {
 		entry lease
-		want  bool // another client gets an entry
+		every uint64 // the part of the entries that are so; the others are empty
+		want  bool   // other clients get an entry
 	}{
-		"nothing to spend": {lease{}, true},
-		"units to spend":   {lease{left: 1, until: now.Add(time.Second)}, false},
-		"units that ended": {lease{left: 1, until: now}, true},
-		"being renewed":    {lease{renewal: new(renewal)}, false},
+		"nothing to spend":     {lease{}, 1, true},
+		"units to spend":       {lease{left: 1, until: now.Add(time.Second)}, 1, false},
+		"in an eighth of them": {lease{left: 1, until: now.Add(time.Second)}, 8, true},
+		"units that ended":     {lease{left: 1, until: now}, 1, true},
+		"being renewed":        {lease{renewal: new(renewal)}, 1, false},
 	} {
 		s := &shard{byHolder: map[holder]*lease{}}
 		for i := range uint64(shardSize) {
-			s.byHolder[holder{client: [2]uint64{i}}] = &c.entry
+			e := new(lease)
+			if i%c.every == 0 {
+				*e = c.entry
+			}
+			s.byHolder[holder{client: [2]uint64{i}}] = e
 		}
-		got := s.add(holder{client: [2]uint64{shardSize}}, now) != nil
-		if got != c.want || len(s.byHolder) != shardSize {
-			t.Errorf("%s: an entry: %v, want %v; %d entries, want %d", name, got, c.want, len(s.byHolder), shardSize)
+		for i := range uint64(100) {
+			got := s.add(holder{client: [2]uint64{shardSize + i}}, now) != nil
+			if got != c.want || len(s.byHolder) != shardSize {
+				t.Errorf("%s: an entry: %v, want %v; %d entries, want %d", name, got, c.want, len(s.byHolder), shardSize)
+			}
 		}
-	}
-}
-
-// TestAddFindsOne: where half of the entries of a full shard can be given up, one is found.
-func TestAddFindsOne(t *testing.T) {
-	s, now, failed := &shard{byHolder: map[holder]*lease{}}, time.Now(), 0
-	for i := range uint64(shardSize) {
-		s.byHolder[holder{client: [2]uint64{i}}] = &lease{left: int64(i % 2), until: now.Add(time.Second)}
-	}
-	for i := range uint64(100) {
-		h := holder{client: [2]uint64{shardSize + i}}
-		if s.add(h, now) == nil {
-			failed++
-		}
-	}
-	if failed > 25 { // 1 in 128, by chance
-		t.Errorf("none was found for %d of 100 clients", failed)
 	}
 }
 
