@@ -1,6 +1,7 @@
 package memstore
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"testing"
@@ -27,6 +28,14 @@ func bind(t testing.TB, s *Store, limits ...core.Limit) *ledger {
 		t.Fatal(err)
 	}
 	return bound.(*ledger)
+}
+
+// admit makes a request, which must be admitted.
+func (c *ledger) admit(t *testing.T, key string, cost int64) {
+	t.Helper()
+	if d := c.Take(t.Context(), core.Ask{Key: key, Cost: cost}); d.Err != nil || !d.Allowed {
+		t.Fatalf("%+v", d)
+	}
 }
 
 // usedSlot is a slot of a client who has used some units of a limit.
@@ -57,8 +66,11 @@ func (sh *shard) with(c *ledger, slots []usedSlot) {
 // first. It is none of the client's own.
 func TestLeastUsed(t *testing.T) {
 	const big, few, another = 0, 1, 2 // limits, of which the client decides by the first two
-	s, all := standing(t, bytesPerShard, core.PerDay(1000).Named("big").Using(core.SlidingCounter),
-		core.PerDay(4).Named("few").Using(core.SlidingCounter), core.PerDay(9).Named("another").Using(core.SlidingCounter))
+	var limits []core.Limit
+	for _, n := range []int64{1000, 4, 9} {
+		limits = append(limits, core.PerDay(n).Named(fmt.Sprint(n)).Using(core.SlidingCounter))
+	}
+	s, all := standing(t, bytesPerShard, limits...)
 	own := &ledger{store: s, limits: all.limits[:2]}
 	sh := &s.shards[0]
 	for _, c := range []struct {
@@ -126,9 +138,7 @@ func TestRingsToTheByte(t *testing.T) {
 			}
 			s.largeRing = ring + growth
 		}
-		if d := c.Take(t.Context(), core.Ask{Key: "k", Cost: 1}); d.Err != nil || !d.Allowed {
-			t.Fatal(d)
-		}
+		c.admit(t, "k", 1)
 		if err := s.Audit(); err != nil {
 			t.Fatal(err)
 		}
@@ -158,14 +168,10 @@ func TestRulesTakeFromALongLog(t *testing.T) {
 	s, c := standing(t, bytesPerShard, core.PerDay(1_000_000))
 	sh := &s.shards[0]
 	for i := range 20 {
-		if err := c.Take(t.Context(), core.Ask{Key: fmt.Sprint(i), Cost: 1}).Err; err != nil {
-			t.Fatal(err)
-		}
+		c.admit(t, fmt.Sprint(i), 1)
 	}
 	for sh.large < s.max/5 {
-		if d := c.Take(t.Context(), core.Ask{Key: "k", Cost: 1}); d.Err != nil || !d.Allowed {
-			t.Fatal(d)
-		}
+		c.admit(t, "k", 1)
 	}
 	if err := s.Audit(); err != nil {
 		t.Error(err)
@@ -195,8 +201,19 @@ func TestResetWithoutRoom(t *testing.T) {
 		t.Errorf("got %v and %d slots", err, sh.n)
 	}
 	sh.sweep(midday)
-	if d := c.Take(t.Context(), core.Ask{Key: "k", Cost: 10}); !d.Allowed {
-		t.Errorf("%+v after a Reset", d)
+	c.admit(t, "k", 10)
+}
+
+// TestLateReset: a context that has ended does not stop a Reset: another store may have used up the limiter's timeout.
+func TestLateReset(t *testing.T) {
+	_, c := standing(t, bytesPerShard, core.PerDay(1))
+	late, cancel := context.WithTimeoutCause(t.Context(), 0, core.ErrTimeout)
+	defer cancel()
+	for range 2 {
+		c.admit(t, "k", 1)
+		if err := c.Reset(late, "k"); err != nil {
+			t.Error(err)
+		}
 	}
 }
 
@@ -206,9 +223,7 @@ func TestReturnBesideTheSketch(t *testing.T) {
 	for _, a := range core.Algorithms() {
 		s, c := standing(t, bytesPerShard, core.PerDay(10).Using(a))
 		for range 2 {
-			if d := c.Take(t.Context(), core.Ask{Key: "k", Cost: 3}); d.Err != nil || !d.Allowed {
-				t.Fatal(d)
-			}
+			c.admit(t, "k", 3)
 			if sh := &s.shards[0]; sh.sketch == nil {
 				sh.evict(0, midday)
 			}
@@ -227,9 +242,7 @@ func TestReturnBesideTheSketch(t *testing.T) {
 // TestReturnOfTheEvicted: nothing is given back that is not in the slots of all limits.
 func TestReturnOfTheEvicted(t *testing.T) {
 	s, c := standing(t, bytesPerShard, core.PerDay(10), core.PerHour(10))
-	if d := c.Take(t.Context(), core.Ask{Key: "k", Cost: 3}); !d.Allowed {
-		t.Fatal(d)
-	}
+	c.admit(t, "k", 3)
 	sh, back := &s.shards[0], core.Refund{Key: "k", Cost: 3, At: time.UnixMicro(midday), Units: 3}
 	for i := range c.limits {
 		sh.evict(sh.number(sh.find(s.hash("k"), c.limits[i].ident)), midday)
@@ -401,18 +414,13 @@ func TestRingsAreMadeShorter(t *testing.T) {
 		s, c := standing(t, bytesPerShard, core.PerHour(10_000))
 		now := midday
 		s.clock = func() time.Time { now++; return time.UnixMicro(now) }
-		take := func() {
-			if err := c.Take(t.Context(), core.Ask{Key: "k", Cost: 1}).Err; err != nil {
-				t.Fatal(err)
-			}
-		}
 		for range requests {
-			take()
+			c.admit(t, "k", 1)
 		}
 		sh := &s.shards[0]
 		long := ringBytes(&sh.slot(0).count)
 		now += 3_600_000_000
-		take()
+		c.admit(t, "k", 1)
 		now += 1_800_000_000 // it might have been about to fill again
 		sh.sweep(now)
 		if got := ringBytes(&sh.slot(0).count); long < 8*requests || got > long/8 {

@@ -41,7 +41,8 @@ func TestLogLongerThanTheStore(t *testing.T) {
 			}
 			bounded(t, s, memstore.MinMaxBytes)
 		}
-		if err := errors.Join(storetest.CheckLogs(all, limit), s.Audit()); err != nil {
+		audit(t, s)
+		if err := storetest.CheckLogs(all, limit); err != nil {
 			t.Fatalf("costs to %d: %v", most, err)
 		}
 		if admitted < exact*98/100 || admitted > exact {
@@ -80,7 +81,7 @@ func TestLongLogsMakeRoomForNobody(t *testing.T) {
 				t.Errorf("%d: log %d: %d remain", size, i, d.Remaining)
 			}
 		}
-		bounded(t, s, int64(size))
+		audit(t, s)
 	}
 }
 
@@ -116,7 +117,7 @@ func TestFirstRequestInAFlood(t *testing.T) {
 		}
 		for i := range int64(20) {
 			d := l.Allow(ctx, "k")
-			if a == core.Bucket && d.Remaining < 999-i { // what it owes is rounded up, each time by less than a thousandth
+			if a == core.Bucket && d.Remaining < 999-i { // its debt is rounded up, each time by less than a thousandth
 				d.Remaining = max(d.Remaining, min(d.Remaining+1+i/2, 999-i))
 			}
 			if d.Remaining != 999-i {
@@ -154,6 +155,6 @@ func TestWhatCannotBeHeld(t *testing.T) {
 				t.Errorf("%d limits in %d bytes: %d remain of one, after %+v", c.limits, c.size, left, d)
 			}
 		}
-		bounded(t, s, int64(c.size))
+		audit(t, s)
 	}
 }

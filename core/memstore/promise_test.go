@@ -97,6 +97,7 @@ func ruleSets(t testing.TB, s core.Store) []*core.Limiter {
 	var rules []*core.Limiter
 	for i, limits := range [][]core.Limit{
 		{core.PerDay(3)},
+		{core.PerSecond(1), core.PerMinute(2), core.PerHour(3), core.PerDay(4), core.Per(5, 48*time.Hour)},
 		{core.PerHour(5).Using(core.SlidingCounter)},
 		{core.Per(2, core.MinWindow)},
 		{core.Per(4, 20*time.Millisecond).Using(core.SlidingCounter)},
@@ -118,7 +119,7 @@ var long = flag.Bool("long", false, "flood a larger store too")
 
 // TestNobodyIsAdmittedAboveItsLimit floods stores with 20 times as many clients as
 // fit, from 8 goroutines: fresh names, and names that come back until they are
-// refused and after that. An exact model of every client checks every admission.
+// refused and after that. An exact model of every client checks every admission, and audits count all bytes anew.
 func TestNobodyIsAdmittedAboveItsLimit(t *testing.T) {
 	floodStores(t, memstore.MinMaxBytes)
 	if *long {
@@ -135,8 +136,9 @@ func floodStores(t *testing.T, sizes ...int64) {
 			s, c := newTickingStore(size)
 			rules := ruleSets(t, s)
 			steps := 20 * fits(int(size)) / goroutines * 2 // half of them are of fresh names
-			var group sync.WaitGroup
 			refused := make([]int, goroutines)
+			var group sync.WaitGroup
+			var tables sync.RWMutex // an audit has the store for itself
 			for g := range goroutines {
 				group.Go(func() {
 					f := newFlooder(uint64(g), rules)
@@ -144,12 +146,16 @@ func floodStores(t *testing.T, sizes ...int64) {
 						if f.rng.IntN(2000) == 0 {
 							c.Add(time.Duration(f.rng.Int64N(int64(time.Second) << f.rng.IntN(8))))
 						}
-						if err := f.step(key(fmt.Sprint(g, " "), i)); err != nil {
-							t.Errorf("goroutine %d, step %d: %v", g, i, err)
-							return
+						tables.RLock()
+						err := f.step(key(fmt.Sprint(g, " "), i))
+						tables.RUnlock()
+						if err == nil && i%500 == 0 {
+							tables.Lock()
+							err = s.Audit()
+							tables.Unlock()
 						}
-						if n := s.Stats().Bytes; n > size {
-							t.Errorf("the store holds %d bytes: the bound is %d", n, size)
+						if n := s.Stats().Bytes; err != nil || n > size {
+							t.Errorf("goroutine %d, step %d: %v; the store holds %d bytes of %d", g, i, err, n, size)
 							return
 						}
 					}

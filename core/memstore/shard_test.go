@@ -3,9 +3,6 @@
 package memstore
 
 import (
-	"context"
-	"fmt"
-	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
@@ -61,75 +58,5 @@ func TestTimePasses(t *testing.T) {
 	s.base = s.base.Add(-time.Hour)
 	if passed := s.locked(&s.shards[0]) - s.baseMicros; passed < time.Hour.Microseconds() {
 		t.Errorf("%d µs have passed in an hour", passed)
-	}
-}
-
-// TestAccounting counts all bytes anew while random rules, costs, resets,
-// changed limits and jumps of the clock go on in stores that are mostly full.
-func TestAccounting(t *testing.T) {
-	for seed, size := range []int64{MinMaxBytes, 256 << 10, 1 << 20, 2 << 20} {
-		rng := rand.New(rand.NewPCG(uint64(seed), 2))
-		now := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
-		s := New(WithMaxBytes(size), WithClock(func() time.Time { return now }))
-		var limiters []*core.Limiter
-		for i, limits := range [][]core.Limit{
-			{core.PerMinute(1)},
-			{core.PerMinute(100)},
-			{core.PerMinute(1000).Named("m")},
-			{core.PerMinute(50).Named("m")}, // on the counts of the one before
-			{core.PerMinute(3).Using(core.SlidingCounter)},
-			{core.PerSecond(5), core.PerMinute(10).Using(core.SlidingCounter), core.PerHour(40)},
-			{core.PerSecond(1), core.PerMinute(2), core.PerHour(3), core.PerDay(4), core.Per(5, 48*time.Hour)},
-			{core.PerDay(100_000)},
-		} {
-			l, err := core.New(core.Config{
-				Name: fmt.Sprint(i - i/3%2), Store: s, Limits: limits, OnStoreError: core.FailClosed,
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
-			limiters = append(limiters, l)
-		}
-		clients, full, admitted := 20+int(size/200), 0, 0
-		for step := range 25_000 {
-			l := limiters[rng.IntN(len(limiters))]
-			key := fmt.Sprint(rng.IntN(1 + rng.IntN(clients)))
-			switch rng.IntN(40) {
-			case 0:
-				if err := l.Reset(context.Background(), key); err != nil {
-					t.Fatal(err)
-				}
-			case 1:
-				now = now.Add(time.Duration(rng.Int64N(int64(time.Second))))
-			case 2:
-				l.Peek(context.Background(), key)
-			case 3:
-				if rng.IntN(100) == 0 {
-					now = now.Add(time.Duration(rng.Int64N(int64(30 * time.Hour))))
-				}
-			default:
-				n := int64(1)
-				if rng.IntN(3) == 0 {
-					n = rng.Int64N(4)
-				}
-				d := l.AllowN(context.Background(), key, n)
-				if d.Err != nil {
-					full++
-				} else if d.Allowed {
-					admitted++
-				}
-			}
-			if s.Stats().Bytes > size {
-				t.Fatalf("step %d: %d bytes: the bound is %d", step, s.Stats().Bytes, size)
-			}
-			if step%250 == 0 {
-				if err := s.Audit(); err != nil {
-					t.Fatalf("%d bytes, step %d: %v", size, step, err)
-				}
-			}
-		}
-		if admitted < 1000 {
-			t.Errorf("%d bytes: only %d requests were admitted (%d times full)", size, admitted, full)
-		}
 	}
 }

@@ -81,7 +81,7 @@ func TestSketchForgetsNothing(t *testing.T) {
 			p := window.EvictedCount{Older: exact[one][epoch-1], Newer: exact[one][epoch]}
 			k.record(b, one.hash, 0, p, now)
 			if k.until < now+2*b.W {
-				t.Fatalf("seed %d, step %d: said to be over at %d, before two windows from %d", seed, step, k.until, now)
+				t.Fatalf("seed %d, step %d: over at %d, before two windows from %d", seed, step, k.until, now)
 			}
 			if step%10 != 0 {
 				continue
@@ -131,7 +131,7 @@ func TestMergeWithAnEmptyCell(t *testing.T) {
 	large.raise(0, epochUnits{older: 100, newer: 1})
 	large.merge(&full, 0)
 	if got, found := large.units(0, 0); got.newer.Units() < 5 || !found {
-		t.Errorf("after a merge with an entry of that fingerprint: %+v of a client with 5 newer units, found: %v", got, found)
+		t.Errorf("after a merge with the fingerprint: %+v of a client with 5 newer units, found: %v", got, found)
 	}
 	for fingerprint := range uint16(cellEntries + 1) {
 		if got, found := empty.units(fingerprint, 0); got.units() < int64(fingerprint)+5 || found != (fingerprint > 0) {

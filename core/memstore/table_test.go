@@ -11,8 +11,9 @@ import (
 // at most half full: a few slots that come and go do not make it grow and shrink.
 func TestLengthsOfAnIndex(t *testing.T) {
 	for _, c := range []struct{ index, slots, grown, shrunk int }{
-		{0, 0, 0, 0}, {0, 1, 16, 0}, {16, 0, 16, 16}, {16, 14, 16, 16}, {16, 15, 32, 16}, {32, 0, 32, 32}, {32, 29, 64, 32},
-		{64, 8, 64, 16}, {64, 9, 64, 64}, {128, 0, 128, 32}, {128, 16, 128, 32}, {128, 17, 128, 128}, {128, 200, 256, 128},
+		{0, 0, 0, 0}, {0, 1, 16, 0}, {16, 0, 16, 16}, {16, 14, 16, 16}, {16, 15, 32, 16}, {32, 0, 32, 32},
+		{32, 29, 64, 32}, {64, 8, 64, 16}, {64, 9, 64, 64}, {128, 0, 128, 32}, {128, 16, 128, 32},
+		{128, 17, 128, 128}, {128, 200, 256, 128},
 	} {
 		if got := grownIndex(c.index, c.slots); got != c.grown {
 			t.Errorf("an index of %d for %d slots grows to %d, want %d", c.index, c.slots, got, c.grown)
@@ -124,7 +125,8 @@ func TestClasses(t *testing.T) {
 	for w := shortest; w <= longest; w += 1 + w/3 {
 		class := r.class(w)
 		span := r.spans[class]
-		if shared := span >= 2*w && span < 4*w && span&(span-1) == 0; span != w && (!shared || w < shortest+ownClasses) {
+		shared := span >= 2*w && span < 4*w && span&(span-1) == 0
+		if span != w && (!shared || w < shortest+ownClasses) {
 			t.Errorf("a window of %d has epochs of %d", w, span)
 		}
 		if again := r.class(w); again != class {

@@ -37,33 +37,6 @@ type world struct {
 	clock        int64
 }
 
-func newSmallWorld(t *testing.T, l statespace.Limit, clients int, alike, crowd bool) *world {
-	w := &world{limit: l, rule: statespace.Rule{Limits: []statespace.Limit{l}}, crowd: crowd}
-	w.store = New(WithMaxBytes(bytesPerShard), WithClock(func() time.Time { return time.UnixMicro(w.clock) }))
-	w.store.sketchBytes = cellBytes
-	limit := core.Limit{Name: "l", Requests: l.N, Window: time.Duration(l.W) * time.Microsecond, Algorithm: l.Algorithm}
-	bound, err := w.store.Bind(core.Binding{Limits: []core.Limit{limit}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.counts = bound.(*ledger)
-	if l.Algorithm == core.Bucket {
-		limit.Requests++
-		bound, err := w.store.Bind(core.Binding{Limits: []core.Limit{limit}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		w.other = bound.(*ledger)
-	}
-	for i := 0; len(w.keys) < clients; i++ {
-		key := fmt.Sprint(i)
-		if fingerprint := w.fingerprint(key); len(w.keys) == 0 || slices.Contains(w.fingerprints, fingerprint) == alike {
-			w.keys, w.fingerprints = append(w.keys, key), append(w.fingerprints, fingerprint)
-		}
-	}
-	return w
-}
-
 func (w *world) fingerprint(key string) uint16 {
 	k := newSketch(cellBytes)
 	k.part[0] = 1
@@ -119,9 +92,10 @@ func (w *world) explore() (statespace.Stats, error) {
 	for range w.keys {
 		start.clients = append(start.clients, make(statespace.Client, 1))
 	}
-	return statespace.Explore(start, w.key, func(some []memory) (steps [][]statespace.Step[memory], wrong int, err error) {
+	type step = statespace.Step[memory]
+	return statespace.Explore(start, w.key, func(some []memory) (steps [][]step, wrong int, err error) {
 		for i, m := range some {
-			var next []statespace.Step[memory]
+			var next []step
 			for _, do := range w.verbs(m) {
 				w.load(m)
 				to := m
@@ -129,7 +103,7 @@ func (w *world) explore() (statespace.Stats, error) {
 				if err := do.run(&to); err != nil {
 					return nil, i, fmt.Errorf("%s: %w", do.name, err)
 				}
-				next = append(next, statespace.Step[memory]{Name: do.name, To: w.save(to)})
+				next = append(next, step{Name: do.name, To: w.save(to)})
 			}
 			steps = append(steps, next)
 		}
@@ -414,7 +388,23 @@ func (c smallWorld) make(t *testing.T) *world {
 	if c.algorithm == core.CoarseLog {
 		l.W = 62 * c.ticks
 	}
-	return newSmallWorld(t, l, c.clients, c.alike, c.crowd)
+	w := &world{limit: l, rule: statespace.Rule{Limits: []statespace.Limit{l}}, crowd: c.crowd}
+	w.store = New(WithMaxBytes(bytesPerShard), WithClock(func() time.Time { return time.UnixMicro(w.clock) }))
+	w.store.sketchBytes = cellBytes
+	limit := core.Limit{Name: "l", Requests: l.N, Window: time.Duration(l.W) * time.Microsecond, Algorithm: l.Algorithm}
+	w.counts = bind(t, w.store, limit)
+	if l.Algorithm == core.Bucket {
+		limit.Requests++
+		w.other = bind(t, w.store, limit)
+	}
+	for i := 0; len(w.keys) < c.clients; i++ {
+		key := fmt.Sprint(i)
+		f := w.fingerprint(key)
+		if len(w.keys) == 0 || slices.Contains(w.fingerprints, f) == c.alike {
+			w.keys, w.fingerprints = append(w.keys, key), append(w.fingerprints, f)
+		}
+	}
+	return w
 }
 
 func smallWorlds() (all []smallWorld) {
