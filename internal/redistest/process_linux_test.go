@@ -26,6 +26,13 @@ func TestServersDieWithTheTestBinary(t *testing.T) {
 		return
 	}
 
+	dial := func(addr string) error {
+		c, err := net.Dial("tcp", addr)
+		if err == nil {
+			c.Close()
+		}
+		return err
+	}
 	for _, how := range []string{"running", "paused"} {
 		cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$")
 		// No cleanup of the killed binary runs, so its directories go into this test's.
@@ -37,26 +44,18 @@ func TestServersDieWithTheTestBinary(t *testing.T) {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		addr, err := bufio.NewReader(out).ReadString('\n')
+		addr, _ := bufio.NewReader(out).ReadString('\n')
 		addr = strings.TrimSpace(addr)
-		if _, _, splitErr := net.SplitHostPort(addr); err != nil || splitErr != nil {
-			t.Errorf("no address but %q: %v", addr, err)
-		} else if c, err := net.Dial("tcp", addr); err != nil {
-			t.Error(err)
-		} else {
-			c.Close()
+		if err := dial(addr); err != nil {
+			t.Errorf("no server at %q: %v", addr, err)
 		}
 		cmd.Process.Kill()
 		cmd.Wait()
 		WaitFor(t, "the orphan to die", func() error {
-			c, err := net.Dial("tcp", addr)
-			if errors.Is(err, syscall.ECONNREFUSED) {
-				return nil
+			if err := dial(addr); !errors.Is(err, syscall.ECONNREFUSED) {
+				return fmt.Errorf("%s listens: %v", addr, err)
 			}
-			if err == nil {
-				c.Close()
-			}
-			return fmt.Errorf("%s listens: %v", addr, err)
+			return nil
 		})
 	}
 }

@@ -61,7 +61,7 @@ func TestOtherServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	other := filepath.Join(t.TempDir(), "other")
-	script := "#!/bin/sh\n[ $1 = --version ] && echo Other server v=99.1 && exit\nexec " + path + ` "$@" --maxmemory 7mb`
+	script := "#!/bin/sh\n[ $1 = --version ] && echo Other v=99.1 && exit\nexec " + path + ` "$@" --maxmemory 7mb`
 	if err := os.WriteFile(other, []byte(script), 0o700); err != nil {
 		t.Fatal(err)
 	}
