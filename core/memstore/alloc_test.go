@@ -79,10 +79,11 @@ func TestNoAllocations(t *testing.T) {
 				}
 			}
 		}
-		c := newClock()
-		l := limiter(t, memstore.New(memstore.WithMaxBytes(small), memstore.WithClock(c.Now)), core.PerDay(1).Using(a))
-		for range 10 {
-			exhaust(l, c, small)
+		s, c := newStore(small)
+		l := limiter(t, s, core.PerDay(1).Using(a))
+		for i := range 30 * fits(small) {
+			l.Allow(ctx, key("exhausted ", i%(3*fits(small))))
+			c.Add(time.Millisecond)
 		}
 		newKeys := make([]string, 2*calls)
 		for i := range newKeys {

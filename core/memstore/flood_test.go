@@ -51,19 +51,6 @@ func TestFloodOfFreshKeys(t *testing.T) {
 	}
 }
 
-// exhaust sends many more clients than fit, a millisecond apart, and returns those
-// that were admitted, in their order. They are at their limit of 1.
-func exhaust(l *core.Limiter, c *clock, size int) (clients []string) {
-	for i := range 3 * fits(size) {
-		k := key("exhausted ", i)
-		if l.Allow(ctx, k).Allowed {
-			clients = append(clients, k)
-		}
-		c.Add(time.Millisecond)
-	}
-	return clients
-}
-
 // TestExpiryGivesMemoryBack: when everything has expired, some traffic on one
 // client, or only looks, free all of it.
 func TestExpiryGivesMemoryBack(t *testing.T) {

@@ -109,7 +109,7 @@ func TestFirstRequestInAFlood(t *testing.T) {
 		for i := range 28 {
 			limiter(t, s, core.Per(3, time.Hour+time.Duration(i)*time.Second))
 		}
-		c.Set(time.UnixMicro((noon.UnixMicro()/span+1)*span + 1))
+		c.micros.Store((noon.UnixMicro()/span+1)*span + 1)
 		l := limiter(t, s, core.Per(1000, 50*time.Hour).Using(a))
 		crowd := core.Must(l.Rule("crowd", core.Per(1000, 25*time.Hour)))
 		for i := range 6 * fits(memstore.MinMaxBytes) { // the second half to be a flood

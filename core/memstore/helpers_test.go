@@ -23,33 +23,28 @@ const (
 // noon is a whole number of days after the epoch, so of most windows.
 var noon = time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
 
-// clock stands still until it is told to go on.
-type clock struct{ micros atomic.Int64 }
-
-func newClock() *clock {
-	c := new(clock)
-	c.Set(noon)
-	return c
+// clock goes on by so many microseconds with every look, and when it is told to.
+type clock struct {
+	micros atomic.Int64
+	tick   int64
 }
 
-func (c *clock) Now() time.Time      { return time.UnixMicro(c.micros.Load()) }
-func (c *clock) Set(t time.Time)     { c.micros.Store(t.UnixMicro()) }
+func (c *clock) Now() time.Time      { return time.UnixMicro(c.micros.Add(c.tick)) }
 func (c *clock) Add(d time.Duration) { c.micros.Add(d.Microseconds()) }
-
-// Tick goes on by a microsecond with every look.
-func (c *clock) Tick() time.Time { return time.UnixMicro(c.micros.Add(1)) }
 
 // newStore returns a store of the given size with a clock that stands still.
 func newStore(size int64) (*memstore.Store, *clock) {
-	c := newClock()
+	c := new(clock)
+	c.micros.Store(noon.UnixMicro())
 	return memstore.New(memstore.WithMaxBytes(size), memstore.WithClock(c.Now)), c
 }
 
 // newTickingStore returns a store of the given size with a clock that goes on by a
 // microsecond with every look.
 func newTickingStore(size int64) (*memstore.Store, *clock) {
-	c := newClock()
-	return memstore.New(memstore.WithMaxBytes(size), memstore.WithClock(c.Tick)), c
+	s, c := newStore(size)
+	c.tick = 1
+	return s, c
 }
 
 func limiter(t testing.TB, s core.Store, limits ...core.Limit) *core.Limiter {

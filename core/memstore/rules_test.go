@@ -46,36 +46,27 @@ func TestRulesAreCountedInFull(t *testing.T) {
 // TestTooManyRules: rules may take a quarter of a store; then Bind says what to
 // do, and the rules that were bound go on.
 func TestTooManyRules(t *testing.T) {
-	s := memstore.New(memstore.WithMaxBytes(memstore.MinMaxBytes))
+	const fit, size = 400, 200 * (64 + 64 + 160) * 4 // a limit takes 64 bytes, and 160 for each Requests
+	s := memstore.New(memstore.WithMaxBytes(size))
 	first := limiter(t, s, core.PerMinute(1))
-	var err error
-	bound := 0
-	for ; err == nil && bound < 10_000; bound++ {
-		_, err = first.Rule(key("rule ", bound), core.PerMinute(1))
+	rule := func(n int) error {
+		_, err := first.Rule(key("rule ", n), core.PerMinute(1+int64(n/2)))
+		return err
 	}
-	if err == nil || !strings.Contains(err.Error(), "rules may take a quarter") {
-		t.Fatalf("after %d rules: %v, want an error that says how much rules may take", bound, err)
-	}
-	says := fmt.Sprintf("already holds %d limits, which take %d of 65536 bytes", bound, 64*bound+160)
-	if !strings.Contains(err.Error(), says) {
-		t.Errorf("got %q, want it to say %q", err, says)
-	}
-	if bound != 1+(16384-64-160)/64 || s.Stats().Bytes > memstore.MinMaxBytes/2 {
-		t.Errorf("%d rules take %d of %d bytes", bound, s.Stats().Bytes, memstore.MinMaxBytes)
-	}
-	const fit = 100 // of 64 and 160 bytes
-	exact := memstore.New(memstore.WithMaxBytes(fit * (64 + 160) * 4))
-	for i := range int64(fit + 1) {
-		limit := core.Per(1+i, time.Hour).Named(key("limit ", int(i)))
-		if _, err := exact.Bind(core.Binding{Limits: []core.Limit{limit}}); (err != nil) != (i == fit) {
-			t.Errorf("rule %d, where %d fit: %v", i+1, fit, err)
+	for n := 1; n < fit; n++ {
+		if err := rule(n); err != nil {
+			t.Fatalf("rule %d, where %d fit: %v", n, fit, err)
 		}
+	}
+	says := fmt.Sprintf("holds %d limits, which take %d of %d bytes, and rules may take a quarter", fit, size/4, size)
+	if err := rule(fit); err == nil || !strings.Contains(err.Error(), says) {
+		t.Errorf("got %v, want it to say %q", err, says)
 	}
 	if d := first.Allow(ctx, "k"); !d.Allowed {
 		t.Errorf("a rule that was bound before: %+v", d)
 	}
 	before := s.Stats().Bytes
-	if _, err := first.Rule(key("rule ", 7), core.PerMinute(1)); err != nil || s.Stats().Bytes != before {
+	if err := rule(7); err != nil || s.Stats().Bytes != before {
 		t.Errorf("a known rule: got %v and %d bytes, want %d as before", err, s.Stats().Bytes, before)
 	}
 }

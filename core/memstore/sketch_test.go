@@ -8,16 +8,22 @@ import (
 	"github.com/sashlimit/sash/core/internal/window"
 )
 
+// classes returns limits of so many classes.
+func classes(n int) []limitInfo {
+	infos := make([]limitInfo, n)
+	for i := range infos {
+		w := int64(1000 * (i + 1))
+		limit := window.Limit{N: 1 << 30, W: w, Algorithm: core.SlidingCounter}
+		infos[i] = limitInfo{window.Bound{Limit: limit, Span: w}, uint8(i)}
+	}
+	return infos
+}
+
 // TestSketchOfTwo: what is remembered of clients says nothing of others, whether they differ in the key, the limit or
 // the class.
 func TestSketchOfTwo(t *testing.T) {
 	k, now := newSketch(64*cellBytes), int64(500)
-	infos := make([]limitInfo, 4)
-	for i := range infos {
-		w := int64(1000 + i)
-		limit := window.Limit{N: 1 << 30, W: w, Algorithm: core.SlidingCounter}
-		infos[i] = limitInfo{window.Bound{Limit: limit, Span: w}, uint8(i)}
-	}
+	infos := classes(4)
 	for i := range uint64(64 * 20) { // more than a cell has entries for
 		k.record(&infos[0], hash(i*0x9e3779b97f4a7c15), 1, window.EvictedCount{Newer: 1000}, now)
 	}
@@ -59,12 +65,7 @@ func TestSketchForgetsNothing(t *testing.T) {
 			}
 		}
 		exact := map[client]map[int64]int64{} // by epoch
-		infos := make([]limitInfo, 12)
-		for i := range infos {
-			w := int64(1000 * (i + 1))
-			limit := window.Limit{N: 1 << 30, W: w, Algorithm: core.SlidingCounter}
-			infos[i] = limitInfo{window.Bound{Limit: limit, Span: w}, uint8(i)}
-		}
+		infos := classes(12)
 		for step := range 600 {
 			now += rng.Int64N(20)
 			classes := 1 + step/50
