@@ -1,8 +1,8 @@
 package memstore
 
 import (
-	"fmt"
 	"slices"
+	"testing"
 
 	"github.com/sashlimit/sash/core"
 )
@@ -24,12 +24,14 @@ func (s *Store) EvictAll() {
 	}
 }
 
-// Audit counts the bytes of every table anew and looks whether the tables hold
-// together. It returns the first error. Nobody may use the store meanwhile.
-func (s *Store) Audit() (err error) {
+// Audit counts the bytes of every table anew and fails unless the tables hold
+// together. Nobody may use the store meanwhile.
+func (s *Store) Audit(t testing.TB) {
+	t.Helper()
 	check := func(ok bool, format string, args ...any) {
-		if !ok && err == nil {
-			err = fmt.Errorf(format, args...)
+		t.Helper()
+		if !ok && !t.Failed() { // one error is enough
+			t.Errorf(format, args...)
 		}
 	}
 	total := int64(len(s.shards))*shardBytes + s.rules.bytes
@@ -81,5 +83,4 @@ func (s *Store) Audit() (err error) {
 	check(used == total, "Bytes says %d, the tables hold %d", used, total)
 	check(got == common && got >= 0, "%d bytes are common, want %d", got, common)
 	check(total <= s.max, "%d bytes: the bound is %d", total, s.max)
-	return err
 }

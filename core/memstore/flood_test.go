@@ -33,7 +33,7 @@ func TestFloodOfFreshKeys(t *testing.T) {
 			if grown, slack := heap()-before, int64(size/16+64<<10); grown > int64(size)+slack {
 				t.Errorf("%d, %v: the heap grew by %d", size, a, grown)
 			}
-			audit(t, s)
+			s.Audit(t)
 			if n := s.Stats().Bytes; n < int64(size)*9/10 {
 				t.Errorf("%d, %v: a full store holds %d bytes", size, a, n)
 			}
@@ -79,7 +79,7 @@ func TestExpiryGivesMemoryBack(t *testing.T) {
 				if most := empty + shards*8<<10 + 100*1300; s.Stats().Bytes > most {
 					t.Errorf("%v, %d, %s: %d bytes are left, want at most %d", a, size, traffic, s.Stats().Bytes, most)
 				}
-				audit(t, s)
+				s.Audit(t)
 			}
 		}
 	}
@@ -140,6 +140,3 @@ func TestGoodBesideNames(t *testing.T) {
 
 // TestNobodyInALargerStore is TestNobodyIsAdmittedAboveItsLimit in a store that takes the race detector too long.
 func TestNobodyInALargerStore(t *testing.T) { floodStores(t, 256<<10) }
-
-// TestConformanceInALargerStore is TestConformanceInAFullStore in such a store.
-func TestConformanceInALargerStore(t *testing.T) { conformFull(t, 1<<20) }

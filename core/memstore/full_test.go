@@ -41,7 +41,7 @@ func TestLogLongerThanTheStore(t *testing.T) {
 			}
 			bounded(t, s, memstore.MinMaxBytes)
 		}
-		audit(t, s)
+		s.Audit(t)
 		if err := storetest.CheckLogs(all, limit); err != nil {
 			t.Fatalf("costs to %d: %v", most, err)
 		}
@@ -81,7 +81,7 @@ func TestLongLogsMakeRoomForNobody(t *testing.T) {
 				t.Errorf("%d: log %d: %d remain", size, i, d.Remaining)
 			}
 		}
-		audit(t, s)
+		s.Audit(t)
 	}
 }
 
@@ -155,6 +155,6 @@ func TestWhatCannotBeHeld(t *testing.T) {
 				t.Errorf("%d limits in %d bytes: %d remain of one, after %+v", c.limits, c.size, left, d)
 			}
 		}
-		audit(t, s)
+		s.Audit(t)
 	}
 }

@@ -76,14 +76,6 @@ func bounded(t testing.TB, s *memstore.Store, most int64) {
 	}
 }
 
-// audit fails when the tables do not hold together, or hold more than they may.
-func audit(t *testing.T, s *memstore.Store) {
-	t.Helper()
-	if err := s.Audit(); err != nil {
-		t.Fatal(err)
-	}
-}
-
 var algorithms = core.Algorithms()
 
 // fits is more than how many clients under one limit a store of that size holds.

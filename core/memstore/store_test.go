@@ -30,15 +30,12 @@ func TestStoreNotMadeByNew(t *testing.T) {
 
 // TestConformanceInAFullStore runs the suite in a store whose slots are all taken, by clients that have used little of
 // their limits.
-func TestConformanceInAFullStore(t *testing.T) { conformFull(t, memstore.MinMaxBytes) }
-
-// conformFull runs the suite in a full store of a size.
-func conformFull(t *testing.T, size int) {
+func TestConformanceInAFullStore(t *testing.T) {
 	storetest.Run(t, func(t *testing.T) core.Store {
-		s := memstore.New(memstore.WithMaxBytes(int64(size)))
+		s := memstore.New(memstore.WithMaxBytes(memstore.MinMaxBytes))
 		crowd := limiter(t, s, core.Per(1_000_000, 25*time.Hour).Using(core.SlidingCounter))
 		for range 2 {
-			for i := range 2 * fits(size) {
+			for i := range 2 * fits(memstore.MinMaxBytes) {
 				crowd.Allow(ctx, key("crowd ", i))
 			}
 		}

@@ -21,8 +21,7 @@ func BenchmarkTail(b *testing.B) {
 	for _, size := range []int64{DefaultMaxBytes, 4 << 30} {
 		b.Run(fmt.Sprintf("%dMiB", size>>20), func(b *testing.B) {
 			for b.Loop() {
-				found := tail(b, size)
-				for cause, longest := range found {
+				for cause, longest := range tail(b, size) {
 					slices.Sort(longest)
 					b.ReportMetric(float64(longest[len(longest)/2].Nanoseconds())/1000, cause+"-µs")
 				}
@@ -48,11 +47,7 @@ func tail(b *testing.B, size int64) map[string][]time.Duration {
 		keys := rand.New(rand.NewPCG(1, uint64(i)))
 		decide := func(c *ledger, h hash, ahead int64) {
 			r := &request{hash: h, now: midday + ahead, cost: 1}
-			was := struct {
-				table
-				sketch *sketch
-				events events
-			}{sh.table, sh.sketch, sh.events}
+			was, sketch, evictions := sh.table, sh.sketch, sh.events.evictions
 			begin := processorTime()
 			c.take(sh, r, true)
 			sh.tick(r.now)
@@ -63,13 +58,13 @@ func tail(b *testing.B, size int64) map[string][]time.Duration {
 				cause = "longer-index"
 			case len(sh.index) < len(was.index):
 				cause = "shorter-index"
-			case (sh.sketch == nil) != (was.sketch == nil):
+			case (sh.sketch == nil) != (sketch == nil):
 				cause = "sketch"
 			case sh.sketch != nil && sh.sketch.bits > 0:
 				cause = "class"
-			case sh.events.evictions > was.events.evictions+1:
+			case sh.events.evictions > evictions+1:
 				cause = "evictions"
-			case sh.events.evictions > was.events.evictions:
+			case sh.events.evictions > evictions:
 				cause = "eviction"
 			case was.old != nil:
 				cause = "migration"
