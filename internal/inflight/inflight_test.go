@@ -89,20 +89,19 @@ func TestReserveWithoutWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, limit := Set{MaxWait: RetryInterval}, core.PerHour(5)
 		s.reserve(t.Context(), "k", newClient(limit).reserve)
-		for name, want := range map[string]core.Decision{
-			"soon":           {Limit: limit, RetryAfter: RetryInterval},
-			"never":          {Limit: limit, RetryAfter: core.Never},
-			"no store":       {RetryAfter: time.Hour, Err: core.ErrStore},
-			"another client": {Limit: limit, RetryAfter: time.Hour},
+		for _, c := range []struct {
+			key  string
+			want core.Decision
+		}{
+			{"k", core.Decision{Limit: limit, RetryAfter: RetryInterval}}, // soon
+			{"k", core.Decision{Limit: limit, RetryAfter: core.Never}},
+			{"k", core.Decision{RetryAfter: time.Hour, Err: core.ErrStore}},
+			{"another client", core.Decision{Limit: limit, RetryAfter: time.Hour}},
 		} {
-			key := "k"
-			if name == "another client" {
-				key = name
-			}
 			start := time.Now()
-			r := s.reserve(t.Context(), key, func() *core.Reservation { return &core.Reservation{Decision: want} })
-			if r.Decision != want || time.Since(start) != 0 {
-				t.Errorf("%s: got %+v after %v, want %+v at once", name, r.Decision, time.Since(start), want)
+			r := s.reserve(t.Context(), c.key, func() *core.Reservation { return &core.Reservation{Decision: c.want} })
+			if r.Decision != c.want || time.Since(start) != 0 {
+				t.Errorf("%s: got %+v after %v, want %+v at once", c.key, r.Decision, time.Since(start), c.want)
 			}
 		}
 	})
