@@ -251,14 +251,16 @@ func TestReturnOfTheEvicted(t *testing.T) {
 // TestLeastUsedOfASample: it is the least of sampleSize slots in a row, which begin with the second of the row before,
 // or the first that is not the client's own.
 func TestLeastUsedOfASample(t *testing.T) {
-	s, c := standing(t, bytesPerShard, core.PerDay(1000).Using(core.SlidingCounter))
-	sh := &s.shards[0]
+	var limits []core.Limit
 	var falling, mine []usedSlot
-	for i := range uint64(20) {
-		falling = append(falling, usedSlot{i, 0, int64(100 - i), 0})
-		mine = append(mine, usedSlot{100, 0, 1, 0})
+	for i := range 20 {
+		limits = append(limits, core.PerDay(1000).Named(fmt.Sprint(i)).Using(core.SlidingCounter))
+		falling = append(falling, usedSlot{uint64(i), 0, int64(100 - i), 0})
+		mine = append(mine, usedSlot{100, i, 1, 0})
 	}
 	mine[19].client = 1
+	s, c := standing(t, bytesPerShard, limits...)
+	sh := &s.shards[0]
 	for _, want := range []int{16, 17, 18, 19, 19} {
 		if sh.n == 0 {
 			sh.with(c, falling)
@@ -267,12 +269,8 @@ func TestLeastUsedOfASample(t *testing.T) {
 			t.Errorf("got slot %d, want %d", got, want)
 		}
 	}
-	sh.evictNext, sh.n = 0, 0
-	sh.index = make([]uint32, len(sh.index))
-	for i := range mine { // slots of one client under one limit, which only this test makes
-		*sh.slot(i) = slot{hash: hash(mine[i].client), ident: c.limits[0].ident, info: c.limits[0].infoNumber}
-	}
-	sh.n = 20
+	sh.evictNext = 0
+	sh.with(c, mine)
 	if got := sh.leastUsed(c, hash(100), midday, sampleSize); got != 19 {
 		t.Errorf("got slot %d, want the only one of another client, 19", got)
 	}
