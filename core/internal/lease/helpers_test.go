@@ -112,12 +112,17 @@ func (s *fixture) drain(t *testing.T) int64 {
 	return left
 }
 
-// unspent returns the unspent units of the client's lease.
-func (s *fixture) unspent() int64 {
-	holder, shard := s.rule.holder("client")
+// entry returns the entry of a client, or nil.
+func (l *ledger) entry(client string) *lease {
+	holder, shard := l.holder(client)
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
-	if e := shard.byHolder[holder]; e != nil {
+	return shard.byHolder[holder]
+}
+
+// unspent returns the unspent units of the client's lease, which is not renewed meanwhile.
+func (s *fixture) unspent() int64 {
+	if e := s.rule.entry("client"); e != nil {
 		return e.left
 	}
 	return 0

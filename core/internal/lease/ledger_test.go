@@ -50,10 +50,7 @@ func TestResetEndsLeases(t *testing.T) {
 			holder, shard := l.holder(client)
 			shard.add(holder, time.Now()).left = 7
 		}
-		left := func(l *ledger, client string) bool {
-			holder, shard := l.holder(client)
-			return shard.byHolder[holder] != nil
-		}
+		left := func(l *ledger, client string) bool { return l.entry(client) != nil }
 		neighbour := "a"
 		for _, own := s.rule.holder("client"); ; neighbour += "a" {
 			if _, shard := s.rule.holder(neighbour); shard == own {
@@ -124,8 +121,10 @@ func TestLate(t *testing.T) {
 		holder, shard := l.holder("client")
 		for err, want := range map[error]core.Stage{nil: core.StageUnknown, fakeserver.ErrLost: core.StageLease} {
 			l.Ledger = &stub{d: core.Decision{Allowed: true, Err: err}}
-			q := &request{Ask: core.Ask{Key: "client", Cost: 1, Timeout: 1}, shard: shard, holder: holder, deadline: time.Now()}
-			if got := l.takeDirect(t.Context(), q, true).Err; !errors.Is(got, err) || got != nil && core.StageOf(got) != want {
+			ask := core.Ask{Key: "client", Cost: 1, Timeout: 1}
+			q := &request{Ask: ask, shard: shard, holder: holder, deadline: time.Now()}
+			got := l.takeDirect(t.Context(), q, true).Err
+			if !errors.Is(got, err) || got != nil && core.StageOf(got) != want {
 				t.Errorf("%v at the stage %q, want %v at %q", got, core.StageOf(got), err, want)
 			}
 			if got := l.takeDirect(t.Context(), q, false).Err; got != err { // it has not waited
@@ -142,14 +141,17 @@ func TestLate(t *testing.T) {
 	})
 }
 
-// TestReturnToLease: a unit goes back to the lease that it came from, while that lasts,
-// and never to a later one, where it would count for too short a time.
+// TestReturnToLease: a unit goes back to the lease that it came from, while that lasts, and never to a later one, where
+// it would count for too short a time. A unit that the server has counted goes back to the server.
 func TestReturnToLease(t *testing.T) {
 	inBubble(t, 50, func(t *testing.T, s *fixture) {
-		s.acquire(t)
 		reserve := func() *core.Reservation {
 			return s.limiter.Reserve(t.Context(), core.Request{Key: "client", Cost: 1})
 		}
+		if n, err := reserve().Return(t.Context(), 1); n != 1 || err != nil || s.used() != 0 {
+			t.Errorf("to the server: %d, %v, which counts %d, want 0", n, err, s.used())
+		}
+		s.acquire(t)
 		r := reserve()
 		left := s.unspent()
 		n, err := r.Return(t.Context(), 1)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -198,15 +199,13 @@ func (h *history) check() error {
 	if h.wrongSource > 0 {
 		return fmt.Errorf("%d decisions say wrongly whether they are from a lease", h.wrongSource)
 	}
-	if err := storetest.CheckLogs(h.byUse, h.server.Limits...); err != nil {
-		return fmt.Errorf("by the time of use: %w", err)
-	}
-	if err := storetest.CheckLogs(h.byAt, h.server.Limits...); err != nil {
-		return fmt.Errorf("by Decision.At: %w", err)
+	for by, outcomes := range map[string][]storetest.Outcome{"the time of use": h.byUse, "Decision.At": h.byAt} {
+		if err := storetest.CheckLogs(outcomes, h.server.Limits...); err != nil {
+			return fmt.Errorf("by %s: %w", by, err)
+		}
 	}
 	for _, r := range h.refused {
-		justified := false
-		for _, l := range h.server.Limits {
+		if !slices.ContainsFunc(h.server.Limits, func(l core.Limit) bool {
 			// What was taken is what was admitted, and what has not been spent.
 			taken := int64(0)
 			for _, c := range h.server.Charges {
@@ -214,9 +213,8 @@ func (h *history) check() error {
 					taken += c.Units
 				}
 			}
-			justified = justified || taken+r.Units > l.Requests
-		}
-		if !justified {
+			return taken+r.Units > l.Requests
+		}) {
 			return fmt.Errorf("a cost of %d was refused at %d, too early", r.Units, r.Taken)
 		}
 	}

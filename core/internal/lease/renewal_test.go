@@ -166,8 +166,7 @@ func TestNothingToLease(t *testing.T) {
 		}
 		start := time.Now()
 		d, took := s.allow(t, 1), time.Since(start)
-		holder, shard := s.rule.holder("client")
-		if got := shard.byHolder[holder].roundTrip; !d.Allowed || got != 2*s.delay || took != 2*got {
+		if got := s.rule.entry("client").roundTrip; !d.Allowed || got != 2*s.delay || took != 2*got {
 			t.Errorf("%+v: a round trip of %v of %v, want one of %v of two", d, got, took, 2*s.delay)
 		}
 	})

@@ -7,8 +7,8 @@ import (
 	"github.com/sashlimit/sash/core"
 )
 
-// TestAdd: a full shard gives up no entry with units to spend, and none that is being renewed. Where most entries can be
-// given up, one is found.
+// TestAdd: a full shard gives up no entry with units to spend, and none that is being renewed. Where most entries can
+// be given up, one is found.
 func TestAdd(t *testing.T) {
 	now := time.Now()
 	for name, c := range map[string]struct {
@@ -31,9 +31,9 @@ func TestAdd(t *testing.T) {
 			s.byHolder[holder{client: [2]uint64{i}}] = e
 		}
 		for i := range uint64(100) {
-			got := s.add(holder{client: [2]uint64{shardSize + i}}, now) != nil
-			if got != c.want || len(s.byHolder) != shardSize {
-				t.Errorf("%s: an entry: %v, want %v; %d entries, want %d", name, got, c.want, len(s.byHolder), shardSize)
+			got, n := s.add(holder{client: [2]uint64{shardSize + i}}, now) != nil, len(s.byHolder)
+			if got != c.want || n != shardSize {
+				t.Errorf("%s: an entry: %v, want %v; %d entries, want %d", name, got, c.want, n, shardSize)
 			}
 		}
 	}

@@ -55,38 +55,32 @@ func TestSlowLinkLost(t *testing.T) {
 // TestStage: a request that waits for the renewal of another one says so when it fails: because the renewal fails, or
 // because its time is over. The error of the request that renews is the next ledger's.
 func TestStage(t *testing.T) {
-	for name, c := range map[string]struct {
-		fail func(*fixture)
-		own  core.Stage // of the request that renews
-	}{
-		"the renewal fails":   {func(s *fixture) { s.store.LosesReply = func() bool { return true } }, core.StageUnknown},
-		"the renewal is late": {func(s *fixture) { s.store.silent.Store(true) }, core.StageReply},
-	} {
-		t.Run(name, func(t *testing.T) {
-			inBubble(t, 1000, func(t *testing.T, s *fixture) {
-				s.slow(t, 75*time.Millisecond)
-				c.fail(s)
-				before := s.Scripts
-				var group sync.WaitGroup
-				for _, want := range []core.Stage{c.own, core.StageLease, core.StageLease} {
-					group.Go(func() {
-						err := s.take(t.Context(), core.DefaultTimeout).Err
-						if err == nil || core.StageOf(err) != want {
-							t.Errorf("%v at the stage %q, want an error at %q", err, core.StageOf(err), want)
-						}
-						if want == core.StageReply && !strings.Contains(err.Error(), "waiting for a lease") {
-							t.Errorf("%v does not say what it waited for", err)
-						}
-					})
-					synctest.Wait()
-				}
-				group.Wait()
-				time.Sleep(time.Second)
+	lose := func(s *fixture) { s.store.LosesReply = func() bool { return true } }
+	silence := func(s *fixture) { s.store.silent.Store(true) }
+	for own, fail := range map[core.Stage]func(*fixture){core.StageUnknown: lose, core.StageReply: silence} {
+		inBubble(t, 1000, func(t *testing.T, s *fixture) {
+			s.slow(t, 75*time.Millisecond)
+			fail(s)
+			before := s.Scripts
+			var group sync.WaitGroup
+			for _, want := range []core.Stage{own, core.StageLease, core.StageLease} {
+				group.Go(func() {
+					err := s.take(t.Context(), core.DefaultTimeout).Err
+					if err == nil || core.StageOf(err) != want {
+						t.Errorf("%v at the stage %q, want an error at %q", err, core.StageOf(err), want)
+					}
+					if want == core.StageReply && !strings.Contains(err.Error(), "waiting for a lease") {
+						t.Errorf("%v does not say what it waited for", err)
+					}
+				})
 				synctest.Wait()
-				if n := s.Scripts - before; c.own == core.StageUnknown && n != 1 {
-					t.Errorf("%d scripts, want that of the renewal alone", n)
-				}
-			})
+			}
+			group.Wait()
+			time.Sleep(time.Second)
+			synctest.Wait()
+			if n := s.Scripts - before; own == core.StageUnknown && n != 1 {
+				t.Errorf("%d scripts, want that of the renewal alone", n)
+			}
 		})
 	}
 }
@@ -161,8 +155,7 @@ func TestNotLeased(t *testing.T) {
 				t.Errorf("%+v: %+v after %v, want an answer after %v", a, d, time.Since(start), 2*s.delay)
 			}
 			group.Wait()
-			holder, shard := s.rule.holder(a.Key)
-			if n := shard.byHolder[holder].admitted; n != 1 || !s.rule.canLease(&request{Ask: core.Ask{Cost: 1000}}) {
+			if n := s.rule.entry(a.Key).admitted; n != 1 || !s.rule.canLease(&request{Ask: core.Ask{Cost: 1000}}) {
 				t.Errorf("%+v: the client has %d units admitted since the lease, want 1", a, n)
 			}
 		})
