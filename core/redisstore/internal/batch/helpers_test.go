@@ -66,33 +66,6 @@ func ask(q *testQueue, request int64, timeout time.Duration) (elapsed time.Durat
 	return time.Since(start), err
 }
 
-// gauge counts what is under way at a time, and the most that ever was.
-type gauge struct {
-	mu        sync.Mutex
-	now, most int
-}
-
-func (g *gauge) enter() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.now++
-	g.most = max(g.most, g.now)
-}
-
-func (g *gauge) leave() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.now--
-}
-
-// restart returns the most so far, and begins anew.
-func (g *gauge) restart() (most int) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	most, g.most = g.most, g.now
-	return most
-}
-
 // checkEmpty waits until idle workers must have ended, and checks that the queue keeps nothing.
 func checkEmpty(t *testing.T, q *testQueue) {
 	t.Helper()

@@ -2,14 +2,12 @@ package batch
 
 import (
 	"context"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 )
 
-// TestInline: callers serve their own calls under the conditions of InlineMin and InlineMax, and where eight round
-// trips do not take longer than they have time: they could not leave while a connection is made.
+// TestInline: callers serve their own calls under the conditions of InlineMin and InlineMax.
 func TestInline(t *testing.T) {
 	const least, most, ms = 90 * time.Millisecond, time.Second, time.Millisecond
 	ended, end := context.WithCancel(context.Background())
@@ -86,27 +84,6 @@ func TestInlineAnswerCounts(t *testing.T) {
 	})
 }
 
-// TestInlineSlots: as many callers as there are slots serve their own calls. Another one leaves its call to
-// a worker.
-func TestInlineSlots(t *testing.T) {
-	for callers := range minSlots + 2 {
-		synctest.Test(t, func(t *testing.T) {
-			q := New(byCallers(time.Minute, func(batch []*testCall) bool {
-				time.Sleep(time.Millisecond)
-				return echo(batch)
-			}))
-			var group sync.WaitGroup
-			for range callers {
-				group.Go(func() { _, _ = ask(q, 1, time.Second) })
-				synctest.Wait()
-			}
-			group.Wait()
-			checkIdle(t, q, max(0, callers-minSlots), 0)
-			checkEmpty(t, q)
-		})
-	}
-}
-
 // TestInlinePanic: a panic of Serve reaches the caller, frees the slot, and is no reply.
 func TestInlinePanic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -132,9 +109,6 @@ func TestInlinePanic(t *testing.T) {
 			if _, err := ask(q, 1, 1); err != nil || q.workers.idle > 0 { // whose call may be used again
 				t.Errorf("with a nanosecond left: %v, served by the caller: %v", err, q.workers.idle == 0)
 			}
-		}
-		if q.slots.roundTrip > 0 {
-			t.Errorf("a panic counts as a reply after %v", q.slots.roundTrip)
 		}
 		if elapsed, err := ask(q, 1, time.Second); err != nil || elapsed > 0 {
 			t.Errorf("%v after %v, want an answer at once", err, elapsed)

@@ -7,43 +7,6 @@ import (
 	"time"
 )
 
-// TestLostFreesItsSlot: calls that come while others are patient with a server that does not answer them, wait for a
-// slot for a moment and no longer.
-func TestLostFreesItsSlot(t *testing.T) {
-	for _, inline := range []time.Duration{0, time.Hour} {
-		t.Run(inlineName(inline)[1:], func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				q := New(byCallers(inline, func(batch []*testCall) bool {
-					if batch[0].Request < 0 {
-						time.Sleep(10 * time.Second)
-					}
-					return echo(batch)
-				}))
-				var group sync.WaitGroup
-				call := func(request int64, most time.Duration) {
-					group.Go(func() {
-						if elapsed, err := ask(q, request, time.Minute); err != nil || elapsed > most {
-							t.Errorf("request %d: %v after %v, want an answer after at most %v", request, err, elapsed, most)
-						}
-					})
-					synctest.Wait()
-				}
-				for range minSlots {
-					call(-1, 10*time.Second)
-				}
-				for range 20 {
-					for i := range int64(2 * MaxBatch) {
-						call(i, lostAfter+timerPause)
-					}
-					time.Sleep(lostAfter)
-				}
-				group.Wait()
-				checkEmpty(t, q)
-			})
-		})
-	}
-}
-
 // TestShorterRoundTrip: once replies come faster, a batch is presumed lost by the new round trip, also if no other
 // batch is sent after that.
 func TestShorterRoundTrip(t *testing.T) {

@@ -48,14 +48,11 @@ func TestOverload(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				server := make(chan bool, 1)
-				var batches gauge
-				waiting := 0
+				waiting, most := 0, 0
 				var q *testQueue
 				q = New(byCallers(timeout, func(batch []*testCall) bool {
-					batches.enter()
-					defer batches.leave()
 					q.mu.Lock()
-					waiting = max(waiting, len(q.waiting))
+					waiting, most = max(waiting, len(q.waiting)), max(most, len(q.inFlight))
 					q.mu.Unlock()
 					server <- true
 					time.Sleep(test.batch)
@@ -65,7 +62,6 @@ func TestOverload(t *testing.T) {
 				}))
 				n := offer(q, 2, test.offered, timeout)
 				checkEmpty(t, q)
-				most := batches.restart()
 				if n < test.least {
 					t.Errorf("%d of %d calls were answered, want at least %d", n, test.offered, test.least)
 				}
@@ -73,7 +69,7 @@ func TestOverload(t *testing.T) {
 					t.Errorf("%d batches were under way, want at most %d", most, test.most)
 				}
 				if want := test.offered * int(timeout/ms) * 11 / 10_000; waiting > want {
-					t.Errorf("up to %d calls waited, want at most %d: those whose deadlines have not passed", waiting, want)
+					t.Errorf("up to %d calls waited, want at most %d: those that are in time", waiting, want)
 				}
 				t.Logf("%d of %d calls, up to %d batches", n, test.offered, most)
 			})
@@ -85,20 +81,20 @@ func TestOverload(t *testing.T) {
 // before: the workers that are too many do not go on.
 func TestSlotsGoWhileTheCrowdWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var batches gauge
-		var served atomic.Int64
-		q := New(byWorkers(func(batch []*testCall) bool {
-			batches.enter()
-			defer batches.leave()
-			if served.Add(1) == 2*maxSlots {
-				batches.restart()
+		var q *testQueue
+		served, most := 0, 0
+		q = New(byWorkers(func(batch []*testCall) bool {
+			q.mu.Lock()
+			if served++; served >= 2*maxSlots {
+				most = max(most, len(q.inFlight))
 			}
+			q.mu.Unlock()
 			time.Sleep(slowReply)
 			return echo(batch)
 		}))
 		q.slots.total = maxSlots
 		serveEach(t, q, 3*maxSlots*MaxBatch)
-		if most := batches.restart(); most > minSlots {
+		if most > minSlots {
 			t.Errorf("%d batches were under way, want at most %d", most, minSlots)
 		}
 		checkEmpty(t, q)

@@ -2,6 +2,7 @@ package batch
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -10,14 +11,20 @@ import (
 	"time"
 )
 
-// TestRandom: whatever callers and servers do, no caller waits for longer than it said, and the queue is sound at all
-// times.
+// TestRandom: whatever callers and servers do, no caller waits for longer than it said, each hears why it got no answer,
+// no call is sent after its deadline, and the queue is sound at all times.
 func TestRandom(t *testing.T) {
 	// To two seconds, mostly much less.
 	random := func() time.Duration { return rand.N(time.Duration(2) << rand.N(30)) }
 	hasTime := func(c *testCall) bool { return c.Deadline.IsZero() || time.Now().Before(c.Deadline) }
 	play := func(t *testing.T, inline time.Duration) {
+		var sent sync.Map // requests
 		q := New(byCallers(inline, func(batch []*testCall) bool {
+			for _, c := range batch {
+				if sent.Store(c.Request, true); !hasTime(c) {
+					t.Errorf("request %d is sent at its deadline", c.Request)
+				}
+			}
 			takes := random()
 			if batch[0].inline { // as the contract of Serve says
 				takes = min(takes, time.Until(batch[0].Deadline))
@@ -40,8 +47,15 @@ func TestRandom(t *testing.T) {
 			}
 			defer leave()
 			answer, err := q.Do(ctx, deadline, &request)
-			elapsed := time.Since(start)
-			if elapsed > patience+timerPause || err == nil && answer != request || err != nil && elapsed < patience {
+			elapsed, late := time.Since(start), !hasTime(&testCall{Deadline: deadline})
+			_, isSent := sent.Load(request)
+			ok := answer == request // without an error
+			if isLeft(err) {
+				ok = ctx.Err() != nil
+			} else if err != nil {
+				ok = late && errors.Is(err, errLate) && errors.Is(err, errQueued) != isSent
+			}
+			if !ok || elapsed > patience+timerPause {
 				t.Errorf("request %d, with %v: %d, %v after %v", request, patience, answer, err, elapsed)
 			}
 		}

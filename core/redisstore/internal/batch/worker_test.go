@@ -1,7 +1,7 @@
 package batch
 
 import (
-	"context"
+	"cmp"
 	"fmt"
 	"runtime"
 	"slices"
@@ -24,23 +24,23 @@ func checkIdle(t *testing.T, q *testQueue, idle, used int) {
 }
 
 // TestWaitingCallsGoTogether: a call that finds a slot is served alone; those that find none go together, the oldest
-// first, at most MaxBatch at a time.
+// first, at most MaxBatch at a time. No more batches are under way than the server has connections.
 func TestWaitingCallsGoTogether(t *testing.T) {
-	for _, inline := range []time.Duration{0, time.Hour} {
-		t.Run(inlineName(inline)[1:], func(t *testing.T) {
+	for maxSlots, inline := range map[int]time.Duration{0: 0, minSlots: time.Hour, 1: time.Hour, 2: 0} {
+		t.Run(fmt.Sprint(maxSlots, inlineName(inline)), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				var mu sync.Mutex
-				var batches []string
-				answer := make(chan bool)
-				q := New(byCallers(inline, func(batch []*testCall) bool {
-					mu.Lock()
-					batches = append(batches, fmt.Sprint(batch[0].Request, " to ", batch[len(batch)-1].Request))
-					mu.Unlock()
+				var batches, want []string
+				slots, answer := cmp.Or(maxSlots, minSlots), make(chan bool)
+				config := byCallers(inline, func(batch []*testCall) bool {
+					first, last := batch[0], batch[len(batch)-1]
+					batches = append(batches, fmt.Sprint(first.Request, " to ", last.Request, ", inline: ", first.inline))
 					<-answer
 					return echo(batch)
-				}))
+				})
+				config.MaxSlots = maxSlots
+				q := New(config)
 				var group sync.WaitGroup
-				for i := range int64(minSlots + MaxBatch + 5) {
+				for i := range int64(slots + MaxBatch + 5) {
 					group.Go(func() {
 						if _, err := ask(q, i, time.Minute); err != nil {
 							t.Error(err)
@@ -48,40 +48,24 @@ func TestWaitingCallsGoTogether(t *testing.T) {
 					})
 					synctest.Wait()
 				}
-				checkIdle(t, q, 0, minSlots) // no worker comes for calls that find no slot
-				for range minSlots + 2 {
+				checkIdle(t, q, 0, slots) // no worker comes for calls that find no slot
+				for range slots + 2 {
 					answer <- true
 					synctest.Wait()
 				}
 				group.Wait()
-				if want := []string{"0 to 0", "1 to 1", "2 to 2", "3 to 3", "4 to 35", "36 to 40"}; !slices.Equal(batches, want) {
+				for i := range slots {
+					want = append(want, fmt.Sprintf("%d to %[1]d, inline: %v", i, inline > 0))
+				}
+				want = append(want, fmt.Sprintf("%d to %d, inline: false", slots, slots+MaxBatch-1),
+					fmt.Sprintf("%d to %d, inline: false", slots+MaxBatch, slots+MaxBatch+4))
+				if !slices.Equal(batches, want) {
 					t.Errorf("the batches were %q, want %q", batches, want)
 				}
 				checkEmpty(t, q)
 			})
 		})
 	}
-}
-
-// TestWakeDoesNotWait: a call that comes just when a worker becomes idle does not wait for it with the lock held.
-func TestWakeDoesNotWait(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		q := New(byWorkers(echo))
-		q.mu.Lock()
-		q.workers.idle = 1 // as of a worker that has given the lock back and does not wait for calls yet
-		c := q.calls.Get().(*testCall)
-		c.Context, c.Request = context.Background(), 7
-		q.waiting = append(q.waiting, c)
-		q.dispatch()
-		q.mu.Unlock()
-		if <-q.workers.wake {
-			go q.work()
-		}
-		if answer, err := q.wait(c); err != nil || answer != 7 {
-			t.Errorf("got %d, %v; want 7", answer, err)
-		}
-		checkEmpty(t, q)
-	})
 }
 
 // TestWorkersEnd: workers stay for the calls that come soon, and end if none come.
@@ -181,32 +165,4 @@ func meanBatch(t *testing.T, reply func()) float64 {
 	}
 	group.Wait()
 	return float64(callers*rounds) / float64(batches.Load())
-}
-
-// TestMaxSlots: no more batches are under way than the server has connections.
-func TestMaxSlots(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var sizes []int
-		config := byWorkers(func(batch []*testCall) bool {
-			sizes = append(sizes, len(batch))
-			time.Sleep(time.Millisecond)
-			return echo(batch)
-		})
-		config.MaxSlots = 1
-		q := New(config)
-		var group sync.WaitGroup
-		for i := range 11 {
-			group.Go(func() {
-				if _, err := ask(q, int64(i), time.Minute); err != nil {
-					t.Error(err)
-				}
-			})
-			synctest.Wait()
-		}
-		group.Wait()
-		if len(sizes) != 2 || sizes[0] != 1 {
-			t.Errorf("batches of %d, want one of 1 and one of 10", sizes)
-		}
-		checkEmpty(t, q)
-	})
 }
