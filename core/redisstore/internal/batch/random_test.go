@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// TestRandom: whatever callers and servers do, no caller waits for longer than it said, each hears why it got no answer,
-// no call is sent after its deadline, and the queue is sound at all times.
+// TestRandom: whatever callers and servers do, no caller waits for longer than it said, each hears why it has no
+// answer, no call is sent after its deadline, and the queue is sound at all times.
 func TestRandom(t *testing.T) {
 	// To two seconds, mostly much less.
 	random := func() time.Duration { return rand.N(time.Duration(2) << rand.N(30)) }

@@ -33,7 +33,7 @@ func TestWaitingCallsGoTogether(t *testing.T) {
 				slots, answer := cmp.Or(maxSlots, minSlots), make(chan bool)
 				config := byCallers(inline, func(batch []*testCall) bool {
 					first, last := batch[0], batch[len(batch)-1]
-					batches = append(batches, fmt.Sprint(first.Request, " to ", last.Request, ", inline: ", first.inline))
+					batches = append(batches, fmt.Sprintf("%d to %d, %v", first.Request, last.Request, first.inline))
 					<-answer
 					return echo(batch)
 				})
@@ -55,10 +55,10 @@ func TestWaitingCallsGoTogether(t *testing.T) {
 				}
 				group.Wait()
 				for i := range slots {
-					want = append(want, fmt.Sprintf("%d to %[1]d, inline: %v", i, inline > 0))
+					want = append(want, fmt.Sprintf("%d to %[1]d, %v", i, inline > 0))
 				}
-				want = append(want, fmt.Sprintf("%d to %d, inline: false", slots, slots+MaxBatch-1),
-					fmt.Sprintf("%d to %d, inline: false", slots+MaxBatch, slots+MaxBatch+4))
+				want = append(want, fmt.Sprintf("%d to %d, false", slots, slots+MaxBatch-1),
+					fmt.Sprintf("%d to %d, false", slots+MaxBatch, slots+MaxBatch+4))
 				if !slices.Equal(batches, want) {
 					t.Errorf("the batches were %q, want %q", batches, want)
 				}

@@ -56,7 +56,7 @@ func TestBucketBorders(t *testing.T) {
 			holds := func(what string, want window.Bucket) {
 				t.Helper()
 				if got := rdb.Get(ctx, name).Val(); got != value(want) {
-					t.Errorf("seed %d: %+v by %+v, %d later: %s: wrote %x, want %x", seed, b, l, now-b.At, what, got, value(want))
+					t.Errorf("seed %d: %+v by %+v at %d: %s: %x, want %x", seed, b, l, now, what, got, value(want))
 				}
 			}
 			rdb.Set(ctx, name, value(b), 0)
@@ -74,7 +74,8 @@ func TestBucketBorders(t *testing.T) {
 			want := left.Take(l, cost)
 			holds("a charge", want)
 			cost = border(rng, min(cost, l.N))
-			back := core.Refund{Key: key, Cost: cost, Units: border(rng, cost), At: time.UnixMicro(now - border(rng, w))}
+			back := core.Refund{Key: key, Cost: cost, Units: border(rng, cost)}
+			back.At = time.UnixMicro(now - border(rng, w))
 			if owed := border(rng, 2*w); rng.IntN(2) == 0 { // no charge that takes centuries
 				want = window.Bucket{At: now, Owed: owed, Fraction: want.Fraction, Elapsed: want.Elapsed}
 				rdb.Set(ctx, name, value(want), 0)

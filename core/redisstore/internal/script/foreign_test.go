@@ -23,10 +23,10 @@ func forgedLog(rng *rand.Rand, now time.Time, window time.Duration) (entries []a
 	total := rng.Int64N(1 << 20)
 	for range 1 + rng.IntN(12) {
 		stamp := now.Add(-2*window + time.Duration(rng.Int64N(int64(6*window))))
-		cost, dropped := int64(1), int64(0)
-		long := rng.IntN(3) == 0
-		if long {
+		cost, dropped, long := int64(1), int64(0), ""
+		if rng.IntN(3) == 0 {
 			cost = rng.Int64N(1 << rng.IntN(25))
+			long = big48(cost)[3:]
 		}
 		if rng.IntN(4) == 0 {
 			total = rng.Int64N(1 << 20)
@@ -35,14 +35,7 @@ func forgedLog(rng *rand.Rand, now time.Time, window time.Duration) (entries []a
 			dropped = rng.Int64N(16)
 		}
 		total = (total + cost) % (1 << 20)
-		entry := logEntry(stamp, dropped, total)
-		if long {
-			entry += big48(cost)[3:]
-		}
-		if rng.IntN(20) == 0 {
-			entry = "garbage"
-		}
-		entries = append(entries, entry)
+		entries = append(entries, []any{logEntry(stamp, dropped, total) + long, "garbage"}[rng.IntN(20)/19])
 	}
 	return entries
 }
@@ -137,7 +130,7 @@ func foreignValues() map[string][]any {
 		"totals of five bytes":                           {"set", coarseText(5, time.Second, 10)},
 		"totals of a slot that ends at no time for that": {"set", coarseText(3, time.Second-time.Microsecond, 6)},
 		"totals of a slot that ends a microsecond late":  {"set", coarseText(3, time.Second+time.Microsecond, 6)},
-		"too many units in totals":                       {"set", coarseText(6, time.Second, 6) + "\x81\xff\xff\xff\xff\xff"},
+		"too many units in totals":                       {"set", coarseText(6, time.Second, 6) + big48(0x82<<40-1)},
 
 		"a list that begins with another text":           {"rpush", "garbage", logEntry(later, 0, 1)},
 		"a list whose newest entry is not the latest":    {"rpush", logEntry(later, 0, 1), logEntry(now, 0, 2)},
@@ -268,8 +261,9 @@ func TestKeyGone(t *testing.T) {
 			}
 			gone := script.Make(strings.Replace(c.rule.Script.Source, "if admitted and charge and not broken then\n",
 				"if admitted and charge and not broken then\ncall('DEL', KEYS[key + 1])\n", 1))
-			back := script.Make(strings.NewReplacer("call('LTRIM', key", "call('DEL', key)\ncall('LTRIM', key",
-				"call('PEXPIRE', key, ttl)", "call('DEL', key)\ncall('PEXPIRE', key, ttl)").Replace(script.Return().Source))
+			before := strings.NewReplacer("call('LTRIM', key", "call('DEL', key)\ncall('LTRIM', key",
+				"call('PEXPIRE', key, ttl)", "call('DEL', key)\ncall('PEXPIRE', key, ttl)")
+			back := script.Make(before.Replace(script.Return().Source))
 			for i, cost := range []int64{1, 1, 300} {
 				rdb.Del(ctx, key)
 				for range 3 {

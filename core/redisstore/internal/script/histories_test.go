@@ -207,7 +207,8 @@ func (w *walk) ask() {
 		c := w.clients[w.rng.IntN(2)]
 		rule := rules[w.rng.IntN(4)/3]
 		ask := core.Ask{Key: c.key, Cost: w.cost(), Peek: w.rng.IntN(5) == 0}
-		ask.Override = &core.Override{Limits: rule.rule.Limits, Delay: time.Duration(rule.rule.Delay) * time.Microsecond}
+		delay := time.Duration(rule.rule.Delay) * time.Microsecond
+		ask.Override = &core.Override{Limits: rule.rule.Limits, Delay: delay}
 		ask.Override.Charge = i == 0 && w.rng.IntN(4) == 0 && !ask.Peek && w.holds(c, ask.Cost)
 		batch[i], of = request{ask, rule}, append(of, c)
 		if ask.Override.Delay > 0 {

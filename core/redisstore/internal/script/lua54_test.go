@@ -133,32 +133,27 @@ func (l *lua54) read() (kind string, texts []any) {
 
 // inLua returns a reply of Redis as an expression in Lua.
 func inLua(reply any) string {
-	var b strings.Builder
+	text := ""
 	switch v := reply.(type) {
 	case nil:
 		return "false"
 	case error:
 		return "{err = " + inLua(v.Error()) + "}"
 	case string:
-		b.WriteByte('"')
 		for i := range len(v) {
-			fmt.Fprintf(&b, `\x%02x`, v[i])
+			text += fmt.Sprintf(`\x%02x`, v[i])
 		}
-		b.WriteByte('"')
+		return `"` + text + `"`
 	case []string:
-		b.WriteByte('{')
-		for _, text := range v {
-			b.WriteString(inLua(text) + ", ")
-		}
-		b.WriteByte('}')
-	case []any:
-		b.WriteByte('{')
 		for _, element := range v {
-			b.WriteString(inLua(element) + ", ")
+			text += inLua(element) + ", "
 		}
-		b.WriteByte('}')
+	case []any:
+		for _, element := range v {
+			text += inLua(element) + ", "
+		}
 	default:
 		return fmt.Sprint(v)
 	}
-	return b.String()
+	return "{" + text + "}"
 }

@@ -4,6 +4,8 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"io"
+	"math"
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -12,8 +14,8 @@ import (
 
 // rendered are the hashes of the scripts that decide by the first so many algorithms, and of the one that returns.
 var rendered = map[int]string{
-	3: "577ee4b00a845b9034385cef31074e630a42f1a4aa4b6ba9850ddb5969adbd92",
-	4: "4513b3d69177fe0e00feb22289ce1fd1e537b7646316d701cd9ddab86dd10ba3",
+	3: "c5c1f60a75a345677eb7af790e3f7888516216441af6dae3f331c97e9620a37f",
+	4: "f4d70310267b864c7fada241aa883fd1b7b021e3762cd257aaa01f6ead030e39",
 	0: "9adaad1af3972e9fb857275b392b52092600662f97ad22951d84582784f3832d",
 }
 
@@ -33,39 +35,16 @@ func TestRendered(t *testing.T) {
 	}
 }
 
-// renderAll writes the scripts of all rules of 3 limits at most, and of some of more, by these algorithms.
+// renderAll writes the scripts of many rules by these algorithms.
 func renderAll(sum io.Writer, algorithms []core.Algorithm) {
-	write := func(limits []core.Limit) {
-		for _, lease := range []bool{false, true} {
-			io.WriteString(sum, decideSource(lease, limits)+"\x00")
+	rng, windows := rand.New(rand.NewPCG(1, 2)), []time.Duration{time.Minute, time.Second, time.Hour, 90 * time.Second}
+	for n := range 1000 {
+		limits := make([]core.Limit, 1+rng.IntN([]int{3, 3, 3, MaxLimits}[n%4]))
+		for i := range limits {
+			w := windows[rng.IntN(3+n%2)] // the last does not stand in the script
+			limits[i] = core.Per(10, w).Using(algorithms[rng.IntN(len(algorithms))])
 		}
-	}
-	var limits []core.Limit
-	var choose func(most int)
-	choose = func(most int) {
-		if len(limits) > 0 {
-			write(limits)
-		}
-		if len(limits) == most {
-			return
-		}
-		for _, a := range algorithms {
-			n := len(limits)
-			for _, w := range []time.Duration{[]time.Duration{time.Minute, time.Second, time.Hour}[n], 90 * time.Second} {
-				limits = append(limits, core.Per(10, w).Using(a))
-				choose(most)
-				limits = limits[:n]
-			}
-		}
-	}
-	choose(3)
-	for n := range 12 { // of 5 and 16 limits, in which an algorithm begins, and comes again by turns
-		var many []core.Limit
-		for i := range 5 + n%2*(MaxLimits-5) {
-			a := algorithms[(n+i/(1+n/4))%len(algorithms)]
-			many = append(many, core.PerMinute(10).Using(a))
-		}
-		write(many)
+		io.WriteString(sum, decideSource(rng.IntN(2) == 0, limits)+"\x00")
 	}
 }
 
@@ -76,21 +55,17 @@ func TestScriptsFew(t *testing.T) {
 	}
 	for n, want := range map[int]int{1: 5, 2: 17, 3: 65, 4: 257, 5: 1} {
 		limits, sources := make([]core.Limit, n), map[string]string{} // the script of each shape
-		var choose func(i int)
-		choose = func(i int) {
-			if i < n {
-				for _, w := range windows {
-					limits[i] = core.Per(int64(len(sources)+1), w).Using(core.Algorithms()[i%len(core.Algorithms())])
-					choose(i + 1)
-				}
-				return
+		for choice := range int(math.Pow(float64(len(windows)), float64(n))) {
+			for i := range limits {
+				w := windows[choice%len(windows)]
+				limits[i] = core.Per(int64(len(sources)+1), w).Using(core.Algorithms()[i%len(core.Algorithms())])
+				choice /= len(windows)
 			}
 			shape := Shape(false, limits)
 			if _, known := sources[shape]; !known {
 				sources[shape] = decideSource(false, limits)
 			}
 		}
-		choose(0)
 		different := map[string]bool{}
 		for _, source := range sources {
 			different[source] = true

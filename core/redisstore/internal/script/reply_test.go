@@ -10,6 +10,9 @@ import (
 	"github.com/sashlimit/sash/core"
 )
 
+// What the tests of package script_test read values by.
+var Nearest, Uint48, Uint24 = nearest, uint48, uint24
+
 // readers are rules of each algorithm, and of one with all of them twice.
 func readers() []*Rule {
 	var all []*Rule

@@ -69,23 +69,13 @@ func FuzzTag(f *testing.F) {
 	})
 }
 
-// TestUnknownAlgorithm: an algorithm that a function does not know panics there, and is not taken for another one.
+// TestUnknownAlgorithm: an algorithm that is not known is not taken for another one.
 func TestUnknownAlgorithm(t *testing.T) {
-	unknown := core.PerHour(2).Using(core.Algorithm(len(core.Algorithms())))
-	var f facts
-	for name, call := range map[string]func(){
-		"suffix":       func() { suffix(unknown) },
-		"decideSource": func() { decideSource(false, []core.Limit{core.PerHour(1), unknown}) },
-		"read":         func() { readFacts("A", unknown, 0) },
-		"decide":       func() { f.decide(unknown, 0, 0, 1, false) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			defer func() {
-				if text, _ := recover().(string); !strings.Contains(text, "unknown algorithm: "+unknown.Algorithm.String()) {
-					t.Errorf("the panic is %q", text)
-				}
-			}()
-			call()
-		})
-	}
+	unknown := core.Algorithm(len(core.Algorithms()))
+	defer func() {
+		if text, _ := recover().(string); !strings.Contains(text, "unknown algorithm: "+unknown.String()) {
+			t.Errorf("the panic is %q", text)
+		}
+	}()
+	algorithmOf(unknown)
 }

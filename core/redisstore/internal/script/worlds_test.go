@@ -49,7 +49,8 @@ type world struct {
 // newSmallWorld returns a world under limits of some units in some ticks. The clock steps by ticks, and if it is fine
 // back by as much as is let pass too.
 func newSmallWorld(t *testing.T, rdb *redis.Client, fine bool, limits ...statespace.Limit) *world {
-	w := &world{T: t, rdb: rdb, period: 1, grid: 50 * time.Millisecond, rule: statespace.Rule{AllowedLead: math.MaxInt64}}
+	w := &world{T: t, rdb: rdb, period: 1, grid: 50 * time.Millisecond}
+	w.rule.AllowedLead = math.MaxInt64
 	var all []core.Limit
 	tick := int64(600_000) // a slot of a window of n ticks is of n*40 ms
 	for i, l := range limits {
@@ -251,7 +252,8 @@ func (w *world) trials(h *history, number int) (all []*trial) {
 		}
 	}
 	if w.other != nil {
-		add("take by others", func(key string) ([]any, check) { return w.other.ask(h, key, []asked{{statespace.Take, 1}}) })
+		one := []asked{{statespace.Take, 1}}
+		add("take by others", func(key string) ([]any, check) { return w.other.ask(h, key, one) })
 	}
 	if by.Algorithm == core.Bucket && by.Used(h.client[len(h.client)-1], h.now) >= n {
 		return all
@@ -343,6 +345,7 @@ func (w *world) giveBack(h *history, key string, at, cost, units int64) ([]any, 
 // key tells states apart. Of a list, how many entries are dropped matters, and not what they were; and totals matter by
 // their differences.
 func (w *world) key(h history) string {
+	nearest, uint48, uint24 := script.Nearest, script.Uint48, script.Uint24
 	key := binary.AppendVarint(binary.AppendVarint(nil, h.now%w.period), h.latest-h.now)
 	add := func(numbers ...int64) {
 		for _, n := range numbers {
@@ -371,7 +374,8 @@ func (w *world) key(h history) string {
 			add(max(nearest(k.list[0][12:], h.now)-h.now, -age), uint48(k.list[0]), uint48(k.list[0][6:]))
 		case l.Algorithm == core.Bucket:
 			text := k.list[0]
-			add(max(nearest(text[18:], h.now)-h.now, -age), uint48(text[1:]), uint24(text[7:]), min(uint48(text[12:]), most))
+			add(max(nearest(text[18:], h.now)-h.now, -age), uint48(text[1:]), uint24(text[7:]))
+			add(min(uint48(text[12:]), most))
 		default:
 			text := k.list[0]
 			add(max(nearest(text[1:], h.now)-h.now, -age), int64(len(text)))
@@ -383,13 +387,6 @@ func (w *world) key(h history) string {
 	}
 	return string(key)
 }
-
-// nearest returns the time of the stamp with which s begins: the time nearest to now with these 48 bits.
-func nearest(s string, now int64) int64 { return now - (now-uint48(s))<<16>>16 }
-
-func uint48(s string) int64 { return uint24(s)<<24 | uint24(s[3:]) }
-
-func uint24(s string) int64 { return int64(s[0])<<16 | int64(s[1])<<8 | int64(s[2]) }
 
 // TestSmallWorlds: in every history of a client under a low limit and a short window, by a clock that steps forth and
 // back, each answer of the scripts is that of the definition.
