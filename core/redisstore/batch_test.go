@@ -122,7 +122,8 @@ func TestFirstKeyProxy(t *testing.T) {
 			if admits(t, late, limit); proxy.Mixed.Load() != mixed {
 				t.Errorf("%d scripts more had keys of several clients", proxy.Mixed.Load()-mixed)
 			}
-			t.Logf("proved: %s: each client was admitted %d times, by %d scripts for several clients", t.Name(), limit, mixed)
+			t.Logf("proved: %s: each client was admitted %d times, by %d scripts for several clients",
+				t.Name(), limit, mixed)
 		})
 	}
 }
@@ -172,7 +173,8 @@ func TestJoined(t *testing.T) {
 		l := limiter(t, core.Config{Name: fmt.Sprint(size), Store: store, Timeout: patient,
 			Limits: []core.Limit{core.PerDay(100)}})
 		admits(t, l, 100)
-		stop := load(8, func(i int) { l.Allow(ctx, fmt.Sprint("client ", i%100)) }) // a probe that cannot tell is repeated
+		// A probe that cannot tell is repeated.
+		stop := load(8, func(i int) { l.Allow(ctx, fmt.Sprint("client ", i%100)) })
 		defer stop()
 		redistest.WaitFor(t, "the store to join requests", func() error {
 			before := store.Stats()

@@ -80,27 +80,23 @@ func TestEvictingIsNotLookedAt(t *testing.T) {
 	server := redistest.Start(t, evicting...)
 	root := admin(t, server.Addr())
 	do(t, root, "ACL SETUSER api on nopass ~* +@all -info")
+	heard := make(notices, 10)
 	for _, c := range []struct {
 		name           string
 		memory, policy string
 		options        redis.Options
-		silent         bool
+		observer       core.Observer
 		looked         int // how often the server answered INFO
 	}{
-		{"no maximum", "0", "allkeys-lru", redis.Options{}, false, 1},
-		{"no eviction", "100mb", "noeviction", redis.Options{}, false, 1},
-		{"INFO is refused", "100mb", "allkeys-lru", redis.Options{Username: "api", Password: "any"}, false, 0},
-		{"nobody hears", "100mb", "allkeys-lru", redis.Options{}, true, 0},
+		{"no maximum", "0", "allkeys-lru", redis.Options{}, heard, 1},
+		{"no eviction", "100mb", "noeviction", redis.Options{}, heard, 1},
+		{"INFO is refused", "100mb", "allkeys-lru", redis.Options{Username: "api", Password: "any"}, heard, 0},
+		{"nobody hears", "100mb", "allkeys-lru", redis.Options{}, core.Silent, 0},
 	} {
 		do(t, root, "CONFIG SET maxmemory "+c.memory+" maxmemory-policy "+c.policy, "CONFIG RESETSTAT")
 		c.options.Addr = server.Addr()
 		rdb := redis.NewClient(&c.options)
-		heard := make(notices, 10)
-		var o core.Observer = heard
-		if c.silent {
-			o = core.Silent
-		}
-		l := noticing(t, redisstore.New(rdb), o)
+		l := noticing(t, redisstore.New(rdb), c.observer)
 		for range 3 {
 			if d := l.Allow(ctx, "k"); d.Err != nil {
 				t.Errorf("%s: %v", c.name, d.Err)

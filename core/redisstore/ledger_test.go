@@ -3,7 +3,6 @@ package redisstore
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net"
@@ -34,50 +33,55 @@ func bind(t *testing.T, rdb redis.UniversalClient, limits ...core.Limit) *ledger
 	return s.newLedger(core.Binding{Name: "test", Limits: l.Limits()})
 }
 
-// watchedConn calls onWrite, on the goroutine that writes.
+// watchedConn calls onRead before it reads, on the goroutine that reads, with the deadline.
 type watchedConn struct {
 	net.Conn
-	onWrite func()
+	onRead func(deadline time.Time)
 }
 
-func (c watchedConn) Write(b []byte) (int, error) {
-	c.onWrite()
-	return c.Conn.Write(b)
-}
-
-// watched returns the options of a client whose connections are watched.
-func watched(addr string, onWrite func()) *redis.Options {
-	return &redis.Options{Addr: addr, Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
-		conn, err := new(net.Dialer).DialContext(ctx, network, addr)
-		return watchedConn{conn, onWrite}, err
-	}}
+func (c watchedConn) SetReadDeadline(at time.Time) error {
+	c.onRead(at)
+	return c.Conn.SetReadDeadline(at)
 }
 
 // TestLoneCaller: a caller that is alone sends its request itself, unless a part of the program runs while it waits for
-// a connection.
+// a connection. The connection waits as long as the decision does, and the client's own settings stay what they were.
 func TestLoneCaller(t *testing.T) {
 	for _, prompt := range []bool{true, false} {
 		var inline atomic.Bool
-		o := watched(redistest.Start(t).Addr(), func() {
-			stack := make([]byte, 64<<10)
-			stack = stack[:runtime.Stack(stack, false)]
-			inline.Store(bytes.Contains(stack, []byte(").serveInline(")))
-		})
+		var last atomic.Pointer[time.Time] // deadline
+		o := &redis.Options{Addr: redistest.Start(t).Addr()}
+		o.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
+			conn, err := new(net.Dialer).DialContext(ctx, network, addr)
+			return watchedConn{conn, func(deadline time.Time) {
+				stack := make([]byte, 64<<10)
+				stack = stack[:runtime.Stack(stack, false)]
+				inline.Store(bytes.Contains(stack, []byte(").serveInline(")))
+				last.Store(&deadline)
+			}}, err
+		}
 		if !prompt {
 			o.OnConnect = func(context.Context, *redis.Conn) error { return nil }
 		}
 		rdb := redis.NewClient(o)
 		defer rdb.Close()
+		before := *rdb.Options()
 		c := bind(t, rdb, core.PerHour(100_000))
 		redistest.WaitFor(t, "an answer in time", func() error {
-			err := c.Take(t.Context(), core.Ask{Key: "k", Cost: 1, Timeout: time.Second}).Err
-			if err == nil && prompt && !inline.Load() {
-				err = errors.New("the server took too long before, so the caller left the request to a worker")
+			start := time.Now()
+			if err := c.Take(t.Context(), core.Ask{Key: "k", Cost: 1, Timeout: time.Second}).Err; err != nil {
+				return err
 			}
-			return err
+			waits, most := last.Load().Sub(start), time.Second+time.Since(start)
+			if inline.Load() != prompt || waits < time.Second || waits > most {
+				return fmt.Errorf("sent by the caller: %v, want %v; the connection waits for %v, want 1s to %v",
+					inline.Load(), prompt, waits, most)
+			}
+			return nil
 		})
-		if inline.Load() != prompt {
-			t.Errorf("the caller sent its request itself: %v, want %v", inline.Load(), prompt)
+		if o := rdb.Options(); o.ContextTimeoutEnabled != before.ContextTimeoutEnabled ||
+			o.ReadTimeout != before.ReadTimeout || o.WriteTimeout != before.WriteTimeout {
+			t.Errorf("the client's own options became %+v", o)
 		}
 	}
 }
@@ -88,45 +92,31 @@ func TestScriptsBounded(t *testing.T) {
 	t.Parallel()
 	s := New(redistest.Start(t).Client(t))
 	rng := rand.New(rand.NewPCG(1, 16))
-	take := func(c core.Ledger, key string) {
-		t.Helper()
-		if d := c.Take(ctx, core.Ask{Key: key, Cost: 1}); d.Err != nil || !d.Allowed {
-			t.Fatalf("%+v", d)
-		}
-	}
-	var first core.Ledger
+	var rules []core.Ledger
 	for i := range 3 * maxScripts {
 		limits := make([]core.Limit, 1+rng.IntN(script.MaxLimits))
 		for i := range limits {
 			limits[i] = core.PerHour(10).Using(core.Algorithm(rng.IntN(len(core.Algorithms())))).Named(fmt.Sprint(i))
 		}
 		c, err := s.Bind(core.Binding{Name: "test", Rule: fmt.Sprint(i), Limits: limits})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if i == 0 {
-			first = c
-		}
-		if i%50 == 0 {
-			take(c, "k")
-		}
-		if len(s.scripts) > maxScripts {
-			t.Fatalf("%d scripts after %d rules", len(s.scripts), i+1)
+		if rules = append(rules, c); err != nil || len(s.scripts) > maxScripts {
+			t.Fatalf("%d scripts after %d rules, %v", len(s.scripts), i+1, err)
 		}
 	}
 	if len(s.scripts) != maxScripts {
 		t.Errorf("%d scripts, want %d", len(s.scripts), maxScripts)
 	}
-	clear(s.scripts)
-	take(first, "k")
+	for i := 0; i < len(rules); i += 50 {
+		if d := rules[i].Take(ctx, core.Ask{Key: "k", Cost: 1}); d.Err != nil || !d.Allowed {
+			t.Fatalf("rule %d: %+v", i, d)
+		}
+	}
 }
 
 // TestPlan: requests with the same limits of their own are decided by one ledger, and others by another, also if the
 // caller has changed the limits.
 func TestPlan(t *testing.T) {
-	rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
-	t.Cleanup(func() { rdb.Close() })
-	rule, plan := bind(t, rdb, core.PerMinute(3)), []core.Limit{core.PerMinute(5)}
+	rule, plan := bind(t, redis.NewRing(&redis.RingOptions{}), core.PerMinute(3)), []core.Limit{core.PerMinute(5)}
 	first := rule.with(&core.Override{Limits: plan})
 	if again := rule.with(&core.Override{Limits: slices.Clone(plan)}); again != first {
 		t.Error("the same limits have another ledger")

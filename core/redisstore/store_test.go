@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -51,82 +49,6 @@ func calls(t *testing.T, rdb redis.UniversalClient, command string) (n int) {
 	return n
 }
 
-func TestOneRoundTrip(t *testing.T) {
-	server := redistest.Start(t)
-	rdb := server.Client(t)
-	store := redisstore.New(rdb, redisstore.WithoutSharedScripts())
-	l := core.Must(core.New(core.Config{
-		Store:   store,
-		Limits:  []core.Limit{core.PerSecond(100), core.PerMinute(100), core.PerHour(100).Using(core.SlidingCounter)},
-		Timeout: 20 * time.Second,
-	}))
-	if d := l.Allow(ctx, "warm up"); d.Err != nil {
-		t.Fatal(d.Err)
-	}
-	rdb.ConfigResetStat(ctx)
-	for range 10 {
-		if d := l.Allow(ctx, "k"); d.Err != nil || !d.Allowed {
-			t.Fatalf("%+v", d)
-		}
-	}
-	if n, time := calls(t, rdb, "evalsha"), calls(t, rdb, "time"); n != 10 || time != 10 {
-		t.Errorf("10 decisions under 3 limits took %d scripts that read the time %d times", n, time)
-	}
-}
-
-// watched is a connection that remembers its last deadline for reading.
-type watched struct {
-	net.Conn
-	last *atomic.Pointer[time.Time]
-}
-
-func (w watched) SetReadDeadline(at time.Time) error {
-	if !at.IsZero() {
-		w.last.Store(&at)
-	}
-	return w.Conn.SetReadDeadline(at)
-}
-
-// TestConnectionTimeout: a connection waits for a reply exactly as long as the
-// decision does, and the client's own settings stay what they were.
-func TestConnectionTimeout(t *testing.T) {
-	t.Parallel()
-	noLeaks(t)
-	var last atomic.Pointer[time.Time]
-	rdb := redis.NewClient(&redis.Options{
-		Addr: redistest.Start(t).Addr(),
-		Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
-			conn, err := new(net.Dialer).DialContext(ctx, network, addr)
-			return watched{conn, &last}, err
-		},
-	})
-	t.Cleanup(func() { rdb.Close() })
-	before := *rdb.Options()
-	store := redisstore.New(rdb)
-	l := limiter(t, core.Config{Store: store, Limits: []core.Limit{core.PerHour(1000)},
-		Timeout: patient, Observer: core.Silent}) // else INFO is sent too
-	if d := l.Allow(ctx, "k"); d.Err != nil {
-		t.Fatal(d.Err)
-	}
-	redistest.WaitFor(t, "the pings that warm the store to be over", func() error {
-		start := time.Now()
-		if d := l.Allow(ctx, "k"); d.Err != nil {
-			t.Fatal(d.Err)
-		}
-		elapsed := time.Since(start)
-		if waits := last.Load().Sub(start); waits < patient || waits > patient+elapsed {
-			return fmt.Errorf("the connection waits until %v after the start, want between %v and %v",
-				waits, patient, patient+elapsed)
-		}
-		return nil
-	})
-	o := rdb.Options()
-	if o.ContextTimeoutEnabled != before.ContextTimeoutEnabled ||
-		o.ReadTimeout != before.ReadTimeout || o.WriteTimeout != before.WriteTimeout {
-		t.Errorf("the client's own options became %v, %v, %v", o.ContextTimeoutEnabled, o.ReadTimeout, o.WriteTimeout)
-	}
-}
-
 // another is a client of a program's own type.
 type another struct{ redis.UniversalClient }
 
@@ -163,7 +85,7 @@ func TestConstructors(t *testing.T) {
 		"a lease of too much":    {leasing(core.MaxLogRequests+1, time.Second), "such as 1000"},
 		"a lease for no time":    {leasing(100, 0), "such as 100*time.Millisecond"},
 		"a lease for too long":   {leasing(100, time.Hour), "such as 100*time.Millisecond"},
-		"nil option":             {redisstore.New(rdb, redisstore.WithPrefix("a"), nil), "option 2 of redisstore is nil"},
+		"nil option":             {redisstore.New(rdb, redisstore.WithPrefix("a"), nil), "option 2 of redisstore is"},
 		"zero Store":             {new(redisstore.Store), unmade},
 		"nil Store":              {(*redisstore.Store)(nil), "Config.Store is a nil *redisstore.Store"},
 		"down":                   {redisstore.New(rdb), ""},
@@ -189,31 +111,41 @@ func TestConstructors(t *testing.T) {
 	}
 }
 
-// TestUnmadeStore: a store that no constructor has made says so, and does not
-// panic.
+// TestUnmadeStore: a store that no constructor has made says so, has zero Stats, and does not panic.
 func TestUnmadeStore(t *testing.T) {
-	const want = "not made by redisstore.New or redisstore.Open"
-	var none *redisstore.Store
-	for name, err := range map[string]error{
-		"Check of nil":            none.Check(ctx),
-		"Close of nil":            none.Close(),
-		"Check of the zero value": new(redisstore.Store).Check(ctx),
-	} {
-		if !mentions(err, want) {
-			t.Errorf("%s: %v, want %q", name, err, want)
+	for _, s := range []*redisstore.Store{nil, {}, redisstore.New(nil), redisstore.New((*redis.Client)(nil))} {
+		err := s.Check(ctx)
+		if !mentions(err, "redisstore.New") || fmt.Sprint(s.Stats()) != fmt.Sprint(redisstore.Stats{}) {
+			t.Errorf("%v, %+v", err, s.Stats())
 		}
-	}
-	if err := new(redisstore.Store).Close(); err != nil {
-		t.Errorf("Close of the zero value: %v", err)
+		if err := s.Close(); mentions(err, "not made by redisstore.New or redisstore.Open") != (s == nil) {
+			t.Errorf("Close: %v", err)
+		}
 	}
 }
 
-// TestCloseTwice: a store closes its own client once, and never the caller's.
-func TestCloseTwice(t *testing.T) {
+// TestOpen: a store has a client of its own, which it closes once, and never the caller's. What is wrong with the URL
+// is told without its password.
+func TestOpen(t *testing.T) {
+	for url, says := range map[string]string{
+		"": "redis://", "127.0.0.1:6379": "redis://", "http://:secret@127.0.0.1": "redis://",
+		"redis://:secret@127.0.0.1:x/0": "redis://", "redis://:secret@127.0.0.1/zero": "redis://",
+		"redis://:secret@127.0.0.1:1?pool_size=-1": "pool_size",
+	} {
+		if _, err := redisstore.Open(url); !mentions(err, says) || mentions(err, "secret") {
+			t.Errorf("Open(%q): %v", url, err)
+		}
+	}
 	server := redistest.Start(t)
 	store, err := redisstore.Open(server.URL())
 	if err != nil {
 		t.Fatal(err)
+	}
+	l := limiter(t, core.Config{
+		Store: store, Limits: []core.Limit{core.PerMinute(1)}, OnStoreError: core.FailClosed, Timeout: patient,
+	})
+	if d := l.Allow(ctx, "k"); d.Err != nil || !d.Allowed {
+		t.Errorf("%+v", d)
 	}
 	var group sync.WaitGroup
 	for range 10 {
@@ -224,45 +156,11 @@ func TestCloseTwice(t *testing.T) {
 		})
 	}
 	group.Wait()
-	if err := store.Close(); err != nil {
-		t.Errorf("closing again: %v", err)
-	}
-	if err := store.Check(ctx); !errors.Is(err, redis.ErrClosed) {
-		t.Errorf("after Close the client is still open: %v", err)
+	if d := l.Allow(ctx, "k"); d.Allowed || !errors.Is(d.Err, redis.ErrClosed) {
+		t.Errorf("after Close: %+v", d)
 	}
 	rdb := server.Client(t)
 	if err := redisstore.New(rdb).Close(); err != nil || rdb.Ping(ctx).Err() != nil {
 		t.Errorf("Close of a store of New: %v, and the caller's client: %v", err, rdb.Ping(ctx).Err())
-	}
-}
-
-func TestOpen(t *testing.T) {
-	for _, url := range []string{
-		"", "127.0.0.1:6379", "http://:secret@127.0.0.1",
-		"redis://:secret@127.0.0.1:x/0", "redis://:secret@127.0.0.1/zero",
-	} {
-		if _, err := redisstore.Open(url); !mentions(err, "redis://") || mentions(err, "secret") {
-			t.Errorf("Open(%q): %v", url, err)
-		}
-	}
-	const impossible = "redis://:secret@127.0.0.1:1?pool_size=-1"
-	if _, err := redisstore.Open(impossible); !mentions(err, "pool_size") || mentions(err, "secret") {
-		t.Errorf("an impossible size of the pool: %v", err)
-	}
-	store, err := redisstore.Open(redistest.Start(t).URL(), redisstore.WithPrefix("mine"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	l := limiter(t, core.Config{
-		Store: store, Limits: []core.Limit{core.PerMinute(1)}, OnStoreError: core.FailClosed, Timeout: patient,
-	})
-	if d := l.Allow(ctx, "k"); d.Err != nil || !d.Allowed {
-		t.Errorf("%+v", d)
-	}
-	if err := store.Close(); err != nil {
-		t.Error(err)
-	}
-	if d := l.Allow(ctx, "k"); d.Allowed || !errors.Is(d.Err, redis.ErrClosed) {
-		t.Errorf("after Close: %+v", d)
 	}
 }
