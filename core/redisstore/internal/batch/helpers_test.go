@@ -79,14 +79,6 @@ func checkEmpty(t *testing.T, q *testQueue) {
 	}
 }
 
-// inlineName is the end of a test's name.
-func inlineName(most time.Duration) string {
-	if most > 0 {
-		return "/inline"
-	}
-	return "/by workers"
-}
-
 // serveEach has some callers make a call each, all at once, and waits until all are answered.
 func serveEach(t *testing.T, q *testQueue, callers int) {
 	t.Helper()

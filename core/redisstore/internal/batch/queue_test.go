@@ -14,7 +14,7 @@ import (
 // caller nor leave theirs to one.
 func TestAnswers(t *testing.T) {
 	for _, inline := range []time.Duration{0, time.Hour} {
-		t.Run(inlineName(inline)[1:], func(t *testing.T) {
+		t.Run(inline.String(), func(t *testing.T) {
 			q := New(byCallers(inline, func(batch []*testCall) bool {
 				var requests []int64
 				for _, c := range batch {

@@ -27,7 +27,7 @@ func checkIdle(t *testing.T, q *testQueue, idle, used int) {
 // first, at most MaxBatch at a time. No more batches are under way than the server has connections.
 func TestWaitingCallsGoTogether(t *testing.T) {
 	for maxSlots, inline := range map[int]time.Duration{0: 0, minSlots: time.Hour, 1: time.Hour, 2: 0} {
-		t.Run(fmt.Sprint(maxSlots, inlineName(inline)), func(t *testing.T) {
+		t.Run(fmt.Sprint(maxSlots, " slots, inline for ", inline), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var batches, want []string
 				slots, answer := cmp.Or(maxSlots, minSlots), make(chan bool)
@@ -105,7 +105,7 @@ func TestWorkersEnd(t *testing.T) {
 // TestAnswerLater: Serve may leave the answers to other goroutines, and return before.
 func TestAnswerLater(t *testing.T) {
 	for _, inline := range []time.Duration{0, time.Hour} {
-		t.Run(inlineName(inline)[1:], func(t *testing.T) {
+		t.Run(inline.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				q := New(byCallers(inline, func(batch []*testCall) bool {
 					for _, c := range batch {
