@@ -94,7 +94,7 @@ func TestFirstKeepsUnauthenticated(t *testing.T) {
 		}
 		if found.Challenge != test.challenge || !strings.Contains(err.Error(), test.text) ||
 			strings.Count(err.Error(), "sash: ") > 1 {
-			t.Errorf("%s: got the challenge %q of %v, want %q and %q", name, found.Challenge, err, test.challenge, test.text)
+			t.Errorf("%s: got %q of %v, want %q and %q", name, found.Challenge, err, test.challenge, test.text)
 		}
 	}
 }
@@ -113,12 +113,5 @@ func TestCombinePanicsOnMisuse(t *testing.T) {
 		if got := mustKey(t, f, request("")); got != want {
 			t.Errorf("%s: %s, want %s", name, got, want)
 		}
-	}
-}
-
-// TestAllClients: all requests have one key.
-func TestAllClients(t *testing.T) {
-	if key, err := keyfuncs.AllClients(nil); key != "all-clients" || err != nil {
-		t.Error(key, err)
 	}
 }

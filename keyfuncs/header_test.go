@@ -9,70 +9,58 @@ import (
 	"github.com/sashlimit/sash/keyfuncs"
 )
 
+// TestHeader: the value names the client. A client must not choose another name by a second line, or by a value that is
+// too long. HeaderKey returns the key of a request with the header, or none where Header returns none.
 func TestHeader(t *testing.T) {
-	f := keyfuncs.Header("X-TENANT-id")
+	f, longest := keyfuncs.Header("X-TENANT-id"), strings.Repeat("a", 8192)
+	const refused = "refused"
 	for _, test := range []struct {
-		headers []string
-		want    string // empty: ErrNoKey
+		values []string
+		want   string // "": ErrNoKey
 	}{
-		{[]string{"X-Tenant-Id: acme"}, "header:x-tenant-id:acme"},
-		{[]string{"x-tenant-id: ACME"}, "header:x-tenant-id:ACME"},
-		{[]string{"X-Tenant-Id: \t a b: c,d \t"}, "header:x-tenant-id:a b: c,d"},
-		{[]string{"X-Tenant-Id: {\x00\xff}"}, "header:x-tenant-id:{\x00\xff}"},
-		{[]string{"X-Tenant-Id: \u00a0"}, "header:x-tenant-id:\u00a0"}, // HTTP knows no other blanks
+		{[]string{"acme"}, "acme"},
+		{[]string{"ACME"}, "ACME"},
+		{[]string{"\t a b: c,d \t"}, "a b: c,d"},
+		{[]string{"{\x00\xff}"}, "{\x00\xff}"},
+		{[]string{"\u00a0"}, "\u00a0"}, // HTTP knows no other blanks
 		{nil, ""},
-		{[]string{"X-Tenant: acme"}, ""},
-		{[]string{"X-Tenant-Id: "}, ""},
-		{[]string{"X-Tenant-Id:  \t "}, ""},
-		{[]string{"X-Tenant-Id: " + strings.Repeat("a", 8192)}, "header:x-tenant-id:" + strings.Repeat("a", 8192)},
+		{[]string{""}, ""},
+		{[]string{"  \t "}, ""},
+		{[]string{longest}, longest},
+		{[]string{longest + "a"}, refused},
+		{[]string{strings.Repeat(" ", 8193)}, refused},
+		{[]string{"acme", "other"}, refused},
+		{[]string{"acme", "acme"}, refused},
+		{[]string{"", "acme"}, refused},
+		{[]string{"", ""}, refused},
 	} {
-		r := request("198.51.100.7:1", test.headers...)
-		if test.want == "" {
+		r, want := request("198.51.100.7:1", append(lines("x-tenant-ID", test.values), "X-Tenant: other")...), ""
+		switch test.want {
+		case "":
 			wantNoKey(t, f, r)
-		} else if got := mustKey(t, f, r); got != test.want {
-			t.Errorf("%q: %q, want %q", test.headers, got, test.want)
+		case refused:
+			if err := wantBadRequest(t, f, r).Error(); len(err) > 200 || !strings.Contains(err, "X-Tenant-Id") {
+				t.Errorf("%.40q: error %s", test.values, err)
+			}
+		default:
+			want = "header:x-tenant-id:" + test.want
+			if got := mustKey(t, f, r); got != want {
+				t.Errorf("%.40q: %q, want %q", test.values, got, want)
+			}
+		}
+		if len(test.values) == 1 && keyfuncs.HeaderKey("x-TENANT-id", test.values[0]) != want {
+			t.Errorf("HeaderKey of %.40q is not %.40q", test.values, want)
 		}
 	}
 	wantAllocs(t, 1, f, request("", "X-Tenant-Id: acme"))
 }
 
-// TestHeaderKey: HeaderKey returns the key of a request with the header, or none where Header returns none.
-func TestHeaderKey(t *testing.T) {
-	for _, value := range []string{"ACME", " a b\t", "a,\xff", " ", strings.Repeat("a", 8192), strings.Repeat("a", 8193)} {
-		want, _ := keyfuncs.Header("X-Tenant")(request("", "X-Tenant:"+value))
-		if got := keyfuncs.HeaderKey("x-TENANT", value); got != want {
-			t.Errorf("HeaderKey of %.20q = %.40q, want %.40q", value, got, want)
-		}
-	}
-	for _, name := range []string{"", "X Tenant"} {
-		if got := keyfuncs.HeaderKey(name, "acme"); got != "" {
-			t.Errorf("HeaderKey(%q, acme) = %q, want none", name, got)
-		}
-	}
-}
-
-// A client must not choose another name by sending a second line, or a value
-// that is too long.
-func TestHeaderRefuses(t *testing.T) {
-	f := keyfuncs.Header("X-Tenant-Id")
-	for _, headers := range [][]string{
-		{"X-Tenant-Id: acme", "X-Tenant-Id: other"},
-		{"X-Tenant-Id: acme", "X-Tenant-Id: acme"},
-		{"X-Tenant-Id: ", "X-Tenant-Id: acme"},
-		{"X-Tenant-Id: ", "X-Tenant-Id: "},
-		{"X-Tenant-Id: " + strings.Repeat("a", 8193)},
-		{"X-Tenant-Id: " + strings.Repeat(" ", 8193)},
-	} {
-		err := wantBadRequest(t, f, request("198.51.100.7:1", headers...))
-		if len(err.Error()) > 200 || !strings.Contains(err.Error(), "X-Tenant-Id") {
-			t.Errorf("error %v", err)
-		}
-	}
-}
-
 func TestHeaderPanicsOnMisuse(t *testing.T) {
 	for _, name := range []string{"", " ", "X Tenant", "X-Tenant:", "X-Tenant\n", "ſ", "a/b", `"a"`} {
 		mustPanic(t, func() { keyfuncs.Header(name) }, "Header", "X-Tenant-Id")
+		if got := keyfuncs.HeaderKey(name, "acme"); got != "" {
+			t.Errorf("HeaderKey(%q, acme) = %q, want none", name, got)
+		}
 	}
 	keyfuncs.Header("!#$%&'*+-.^_`|~09azAZ")
 }

@@ -8,42 +8,28 @@ import (
 	"github.com/sashlimit/sash/keyfuncs"
 )
 
-var peers = []struct{ peer, want string }{
-	{"198.51.100.7:4711", "ip:198.51.100.7"},
-	{"198.51.100.7", "ip:198.51.100.7"},
-	{"198.51.100.7:0", "ip:198.51.100.7"},
-	{"0.0.0.0:65535", "ip:0.0.0.0"},
-	{"255.249.199.99:00080", "ip:255.249.199.99"},
-	{"[2001:db8:1:2:3:4:5:6]:4711", "ip:2001:db8:1:2::/64"},
-	{"[2001:db8:1:2:ffff::1]", "ip:2001:db8:1:2::/64"},
-	{"2001:db8:1:2::1", "ip:2001:db8:1:2::/64"},
-	{"2001:DB8:1:3::1", "ip:2001:db8:1:3::/64"},
-	{"[2001:db8::1]:1", "ip:2001:db8::/64"},
-	{"[::ffff:198.51.100.7]:4711", "ip:198.51.100.7"},
-	{"::ffff:c633:6407", "ip:198.51.100.7"},
-	{"[fe80::1%eth0]:4711", "ip:fe80::1%eth0"},
-	{"[fe80::2%eth0]:4711", "ip:fe80::2%eth0"},
-	{"fe80::1%eth1", "ip:fe80::1%eth1"},
-	{"[fe80::1]:4711", "ip:fe80::/64"},
-	{"[::1]:4711", "ip:::/64"},
-
-	// NAT64: the IPv4 client, if it is a public one.
-	{"[64:ff9b::198.51.100.7]:4711", "ip:198.51.100.7"},
-	{"[64:ff9b::c633:6408]:4711", "ip:198.51.100.8"},
-	{"[64:ff9b::10.0.0.1]:4711", "ip:64:ff9b::/64"},
-	{"[64:ff9b::127.0.0.1]:4711", "ip:64:ff9b::/64"},
-	{"[64:ff9b::100.64.0.1]:4711", "ip:64:ff9b::/64"},
-	{"[64:ff9b::1:198.51.100.7]:4711", "ip:64:ff9b::/64"},   // beyond the /96
-	{"[64:ff9b:1::198.51.100.7]:4711", "ip:64:ff9b:1::/64"}, // local use: the place is not known
-	{"[64:ff9b::198.51.100.7%eth0]:1", "ip:64:ff9b::c633:6407%eth0"},
-
-	{"[64:ff9b::0.1.2.3]:4711", "ip:64:ff9b::/64"},
-	{"[64:ff9b::192.0.0.1]:4711", "ip:64:ff9b::/64"},
-	{"[64:ff9b::198.18.0.1]:4711", "ip:64:ff9b::/64"},
-	{"[64:ff9b::224.0.0.1]:4711", "ip:64:ff9b::/64"},
-	{"[64:ff9b::240.0.0.1]:4711", "ip:64:ff9b::/64"},
-	{"[64:ff9b::255.255.255.255]:4711", "ip:64:ff9b::/64"},
-	{"[2002:c633:6407:9::1]:4711", "ip:2002:c633:6407:9::/64"}, // 6to4 is IPv6 like others
+// peers has the addresses of clients by their keys.
+var peers = map[string][]string{
+	"ip:198.51.100.7": {"198.51.100.7:4711", "198.51.100.7", "198.51.100.7:0", "[::ffff:198.51.100.7]:4711",
+		"::ffff:c633:6407", "[64:ff9b::198.51.100.7]:4711"}, // NAT64: the IPv4 client, if it is a public one
+	"ip:198.51.100.8":      {"[64:ff9b::c633:6408]:4711"},
+	"ip:0.0.0.0":           {"0.0.0.0:65535"},
+	"ip:255.249.199.99":    {"255.249.199.99:00080"},
+	"ip:2001:db8:1:2::/64": {"[2001:db8:1:2:3:4:5:6]:4711", "[2001:db8:1:2:ffff::1]", "2001:db8:1:2::1"},
+	"ip:2001:db8:1:3::/64": {"2001:DB8:1:3::1"},
+	"ip:2001:db8::/64":     {"[2001:db8::1]:1"},
+	"ip:fe80::1%eth0":      {"[fe80::1%eth0]:4711"},
+	"ip:fe80::2%eth0":      {"[fe80::2%eth0]:4711"},
+	"ip:fe80::1%eth1":      {"fe80::1%eth1"},
+	"ip:fe80::/64":         {"[fe80::1]:4711"},
+	"ip:::/64":             {"[::1]:4711"},
+	"ip:64:ff9b::/64": {"[64:ff9b::10.0.0.1]:4711", "[64:ff9b::127.0.0.1]:4711", "[64:ff9b::100.64.0.1]:4711",
+		"[64:ff9b::0.1.2.3]:4711", "[64:ff9b::192.0.0.1]:4711", "[64:ff9b::198.18.0.1]:4711",
+		"[64:ff9b::224.0.0.1]:4711", "[64:ff9b::240.0.0.1]:4711", "[64:ff9b::255.255.255.255]:4711",
+		"[64:ff9b::1:198.51.100.7]:4711"}, // beyond the /96
+	"ip:64:ff9b:1::/64":          {"[64:ff9b:1::198.51.100.7]:4711"}, // local use: the place is not known
+	"ip:64:ff9b::c633:6407%eth0": {"[64:ff9b::198.51.100.7%eth0]:1"},
+	"ip:2002:c633:6407:9::/64":   {"[2002:c633:6407:9::1]:4711"}, // 6to4 is IPv6 like others
 }
 
 var notPeers = []string{
@@ -61,14 +47,13 @@ var notPeers = []string{
 // the same.
 func TestRemoteIP(t *testing.T) {
 	for name, f := range map[string]keyfuncs.Func{"RemoteIP": keyfuncs.RemoteIP, "IP": keyfuncs.IP()} {
-		for _, test := range peers {
-			r := request(test.peer, "X-Forwarded-For: 1.1.1.1", "Forwarded: for=1.1.1.1", "X-Real-IP: 1.1.1.1")
-			if got := mustKey(t, f, r); got != test.want {
-				t.Errorf("%s of %s: got %s, want %s", name, test.peer, got, test.want)
-			}
-			addr, _ := keyfuncs.Addr()(r)
-			if got := keyfuncs.IPKey(addr, 0); got != test.want {
-				t.Errorf("IPKey of %s: got %s, want %s", test.peer, got, test.want)
+		for want, list := range peers {
+			for _, peer := range list {
+				r := request(peer, "X-Forwarded-For: 1.1.1.1", "Forwarded: for=1.1.1.1", "X-Real-IP: 1.1.1.1")
+				addr, _ := keyfuncs.Addr()(r)
+				if got, key := mustKey(t, f, r), keyfuncs.IPKey(addr, 0); got != want || key != want {
+					t.Errorf("%s of %s: got %s, IPKey %s, want %s", name, peer, got, key, want)
+				}
 			}
 		}
 		for _, peer := range notPeers {
