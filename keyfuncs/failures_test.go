@@ -38,12 +38,6 @@ func (v *verifier) verify(ctx context.Context, key string) (string, error) {
 	return "", nil
 }
 
-// sleeps takes two seconds for each verification.
-func sleeps(context.Context, string) error {
-	time.Sleep(2 * time.Second)
-	return nil
-}
-
 func failureLimiter(n int64) *core.Limiter {
 	return core.Must(core.New(core.Config{Store: memstore.New(), Limits: []core.Limit{core.PerMinute(n)}}))
 }
@@ -146,7 +140,8 @@ func TestLimitFailuresChargesEachKey(t *testing.T) {
 func TestLimitFailuresInParallel(t *testing.T) {
 	for key, want := range map[string]map[string]int{"wrong": {clientKey: 10, "refused": 190}, "right": {right: 200}} {
 		synctest.Test(t, func(t *testing.T) {
-			v, got := &verifier{before: sleeps}, make(chan string)
+			slow := func(context.Context, string) error { time.Sleep(2 * time.Second); return nil }
+			v, got := &verifier{before: slow}, make(chan string)
 			f := limited(10, v)
 			for range 200 {
 				go func() { got <- outcome(f(guess(key))) }()
@@ -251,11 +246,4 @@ func TestRefusedErrorText(t *testing.T) {
 			t.Errorf("%s; want %s", text, want)
 		}
 	}
-}
-
-func TestLimitFailuresPanicsOnMisuse(t *testing.T) {
-	limiter := failureLimiter(1)
-	mustPanic(t, func() { keyfuncs.LimitFailures(nil, keyfuncs.RemoteIP) }, "limiter is nil", "core.New")
-	mustPanic(t, func() { keyfuncs.LimitFailures(new(core.Limiter), keyfuncs.RemoteIP) }, "zero Limiter", "core.New")
-	mustPanic(t, func() { keyfuncs.LimitFailures(limiter, nil) }, "address", "RemoteIP")
 }
