@@ -3,12 +3,15 @@ package nethttp_test
 import (
 	"context"
 	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/core/memstore"
@@ -57,57 +60,42 @@ func newNoticeLimiter(quiet ...string) (*core.Limiter, *notices) {
 // TestCountedOnPurpose: guards of one rule that count a request for different clients or
 // at different costs, and requests that a handler sends on or makes, are no mistake.
 func TestCountedOnPurpose(t *testing.T) {
-	more := nethttp.WithCost(func(*http.Request) int { return 5 })
-	elsewhere := func(next http.Handler) http.Handler { // sends requests on to /b, within the same response
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if r.URL.Path == "/b" {
-				page(w, r)
-				return
-			}
+	twice := func(outer keyfuncs.Func, inner ...nethttp.Option) func(*core.Limiter) http.Handler {
+		return func(l *core.Limiter) http.Handler {
+			return nethttp.Middleware(l, outer)(nethttp.Middleware(l, alice, inner...)(page))
+		}
+	}
+	around := func(between func(http.ResponseWriter, *http.Request, http.Handler)) func(*core.Limiter) http.Handler {
+		return func(l *core.Limiter) http.Handler {
+			guard := nethttp.Middleware(l, alice)
+			next := guard(page)
+			return guard(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { between(w, r, next) }))
+		}
+	}
+	namesake, _ := newNoticeLimiter()
+	other := core.Must(namesake.Rule("other", minute))
+	for name, chain := range map[string]func(*core.Limiter) http.Handler{
+		"other clients":                    twice(keyfuncs.RemoteIP),
+		"the inner guard adds to the cost": twice(alice, nethttp.WithCost(func(*http.Request) int { return 5 })),
+		"the inner guard skips":            twice(alice, nethttp.SkipPaths("/a")),
+		"another rule by WithLimiter": twice(alice,
+			nethttp.WithLimiter(func(*http.Request, string) (*core.Limiter, error) { return other, nil })),
+		"another path": around(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
 			r.URL.Path = "/b"
 			next.ServeHTTP(w, r)
-		})
-	}
-	batch := func(next http.Handler) http.Handler { // makes requests of its own
-		return http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		}),
+		"requests of the handler's own": around(func(_ http.ResponseWriter, r *http.Request, next http.Handler) {
 			for range 3 {
 				next.ServeHTTP(httptest.NewRecorder(), r)
 			}
-		})
-	}
-	for _, c := range []struct {
-		name  string
-		chain func(l *core.Limiter) http.Handler
-	}{
-		{"other clients", func(l *core.Limiter) http.Handler {
-			return nethttp.Middleware(l, keyfuncs.RemoteIP)(nethttp.Middleware(l, alice)(page))
-		}},
-		{"the inner guard adds to the cost", func(l *core.Limiter) http.Handler {
-			return nethttp.Middleware(l, alice)(nethttp.Middleware(l, alice, more)(page))
-		}},
-		{"the inner guard skips", func(l *core.Limiter) http.Handler {
-			return nethttp.Middleware(l, alice)(nethttp.Middleware(l, alice, nethttp.SkipPaths("/a"))(page))
-		}},
-		{"another rule by WithLimiter", func(l *core.Limiter) http.Handler {
-			other := core.Must(l.Rule("other", minute))
-			byOther := nethttp.WithLimiter(func(*http.Request, string) (*core.Limiter, error) { return other, nil })
-			return nethttp.Middleware(l, alice)(nethttp.Middleware(l, alice, byOther)(page))
-		}},
-		{"another path", func(l *core.Limiter) http.Handler {
-			guard := nethttp.Middleware(l, alice)
-			return guard(elsewhere(guard(elsewhere(nil))))
-		}},
-		{"requests of the handler's own", func(l *core.Limiter) http.Handler {
-			guard := nethttp.Middleware(l, alice)
-			return guard(batch(guard(page)))
-		}},
+		}),
 	} {
 		l, observer := newNoticeLimiter()
-		h := c.chain(l)
+		h := chain(l)
 		for range 100 {
 			get(t, h, "/a")
 		}
-		observer.expect(t, c.name)
+		observer.expect(t, name)
 	}
 }
 
@@ -203,4 +191,53 @@ func TestUntrustedProxy(t *testing.T) {
 		}
 		observer.expect(t, c.name, c.want...)
 	}
+}
+
+// TestH2C: a request by which a handler may serve HTTP/2 on the connection is noticed, whenever it comes, and no other
+// change of the protocol. Where the server itself speaks HTTP/2 without TLS, each request is limited, and none is
+// noticed.
+func TestH2C(t *testing.T) {
+	for request, codes := range map[string][]string{
+		"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n": {notice.H2C},
+		"GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\n\r\n": {notice.H2C},
+		"GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade, close\r\nUpgrade: websocket\r\n\r\n":    nil,
+	} {
+		l, observer := newNoticeLimiter()
+		h := nethttp.Middleware(l, alice)(page)
+		for range 100 {
+			get(t, h, "/")
+		}
+		serve(h, httptest.NewRequest("PRI", "*", nil)) // whose ResponseWriter is no Hijacker
+		server := httptest.NewServer(h)
+		conn, err := net.Dial("tcp", server.Listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = conn.SetDeadline(time.Now().Add(20 * time.Second)) // no test waits for ever
+		_, _ = io.WriteString(conn, request)
+		_, _ = conn.Read(make([]byte, 1))
+		conn.Close()
+		server.Close()
+		observer.expect(t, request, codes...)
+	}
+	l, observer := newNoticeLimiter()
+	three := core.Must(l.Rule("three", core.PerMinute(3)))
+	server := httptest.NewUnstartedServer(nethttp.Middleware(three, alice)(page))
+	server.Config.Protocols = new(http.Protocols)
+	server.Config.Protocols.SetUnencryptedHTTP2(true)
+	server.Start()
+	defer server.Close()
+	client := http.Client{Transport: &http.Transport{Protocols: server.Config.Protocols}, Timeout: 20 * time.Second}
+	defer client.CloseIdleConnections()
+	for i := range 5 {
+		res, err := client.Get(server.URL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		res.Body.Close()
+		if want := map[bool]int{true: 200, false: 429}[i < 3]; res.StatusCode != want || res.ProtoMajor != 2 {
+			t.Errorf("request %d: got %d by %s, want %d by HTTP/2.0", i, res.StatusCode, res.Proto, want)
+		}
+	}
+	observer.expect(t, "a server of HTTP/2")
 }
