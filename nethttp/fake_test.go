@@ -75,12 +75,3 @@ func serve(h http.Handler, r *http.Request, header ...string) *httptest.Response
 	h.ServeHTTP(w, r)
 	return w
 }
-
-// wrapping puts a wrapper around the ResponseWriter, as a logger does.
-func wrapping(h http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { h.ServeHTTP(wrapper{w}, r) })
-}
-
-type wrapper struct{ http.ResponseWriter }
-
-func (w wrapper) Unwrap() http.ResponseWriter { return w.ResponseWriter }

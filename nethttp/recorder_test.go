@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/sashlimit/sash/core"
-	"github.com/sashlimit/sash/core/memstore"
+	"github.com/sashlimit/sash/internal/fakeclock"
 	"github.com/sashlimit/sash/nethttp"
 )
 
@@ -23,12 +23,14 @@ func (b bare) WriteHeader(status int)         { b.w.WriteHeader(status) }
 func (b bare) Write(body []byte) (int, error) { return b.w.Write(body) }
 
 type (
-	flushes struct{}
-	hijacks struct{}
+	flushes struct{ bare }
+	hijacks struct{ bare }
+	both    struct{ flushes }
 )
 
 func (flushes) Flush()                                       {}
 func (hijacks) Hijack() (net.Conn, *bufio.ReadWriter, error) { return nil, nil, nil }
+func (both) Hijack() (net.Conn, *bufio.ReadWriter, error)    { return nil, nil, nil }
 
 // wrapped is a ResponseWriter that shows its interfaces to Unwrap alone.
 type wrapped struct {
@@ -40,59 +42,40 @@ func (w wrapped) Unwrap() http.ResponseWriter { return w.inner }
 
 // recorded returns a handler behind a guard that records its status.
 func recorded(h http.HandlerFunc, status *int) http.Handler {
-	l := core.Must(core.New(core.Config{Store: memstore.New(), Limits: []core.Limit{core.PerHour(100)}}))
-	return nethttp.Middleware(l, alice, nethttp.CountWhen(func(_ *http.Request, got int) bool {
-		*status = got
-		return true
-	}))(h)
+	record := nethttp.CountWhen(func(_ *http.Request, got int) bool { *status = got; return true })
+	return nethttp.Middleware(fakeclock.Limiter(core.PerHour(100)), alice, record)(h)
 }
 
 // TestRecorderKeepsInterfaces: the handler's ResponseWriter has the interfaces of the server's own, and no others but
 // io.ReaderFrom.
 func TestRecorderKeepsInterfaces(t *testing.T) {
-	type interfaces struct{ flush, hijack bool }
 	b := bare{httptest.NewRecorder()}
 	for _, c := range []struct {
-		name string
-		w    http.ResponseWriter
-		want interfaces
+		name             string
+		w                http.ResponseWriter
+		flushes, hijacks bool
+		status           int // of a handler that flushes, and then sends 404
 	}{
-		{"none", b, interfaces{}},
-		{"flush", struct {
-			bare
-			flushes
-		}{b, flushes{}}, interfaces{flush: true}},
-		{"hijack", struct {
-			bare
-			hijacks
-		}{b, hijacks{}}, interfaces{hijack: true}},
-		{"flush, hijack", struct {
-			bare
-			flushes
-			hijacks
-		}{b, flushes{}, hijacks{}}, interfaces{flush: true, hijack: true}},
-		{"all, inside", wrapped{b, struct {
-			bare
-			flushes
-			hijacks
-		}{b, flushes{}, hijacks{}}}, interfaces{true, true}},
+		{"none", b, false, false, 404},
+		{"flush", flushes{b}, true, false, 200},
+		{"hijack", hijacks{b}, false, true, 404},
+		{"both", both{flushes{b}}, true, true, 200},
+		{"both, inside", wrapped{b, both{flushes{b}}}, true, true, 200},
 	} {
 		var status int
 		recorded(func(w http.ResponseWriter, r *http.Request) {
-			var got interfaces
-			_, got.flush = w.(http.Flusher)
-			_, got.hijack = w.(http.Hijacker)
-			if _, ok := w.(io.ReaderFrom); !ok || got != c.want {
-				t.Errorf("%s: got a writer with %+v, want %+v and an io.ReaderFrom", c.name, got, c.want)
+			_, flushes := w.(http.Flusher)
+			_, hijacks := w.(http.Hijacker)
+			if _, ok := w.(io.ReaderFrom); !ok || flushes != c.flushes || hijacks != c.hijacks {
+				t.Errorf("%s: got a %T, want an io.ReaderFrom with the interfaces of the server's", c.name, w)
 			}
-			err := http.NewResponseController(w).Flush()
-			if got := err == nil; got != c.want.flush {
+			if err := http.NewResponseController(w).Flush(); (err == nil) != c.flushes {
 				t.Errorf("%s: flushed: %v", c.name, err)
 			}
 			w.WriteHeader(404)
 		}, &status).ServeHTTP(c.w, httptest.NewRequest("GET", "/", nil))
-		if want := map[bool]int{true: 200, false: 404}[c.want.flush]; status != want {
-			t.Errorf("%s: recorded %d, want %d", c.name, status, want)
+		if status != c.status {
+			t.Errorf("%s: recorded %d, want %d", c.name, status, c.status)
 		}
 	}
 }
@@ -109,7 +92,7 @@ func TestInsideTimeoutHandler(t *testing.T) {
 	}{
 		{"nothing", late, 503, 0},
 		{"a page, too late", func(w http.ResponseWriter, r *http.Request) { late(w, r); page(w, r) }, 503, 0},
-		{"201, and then too late", func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(201); late(w, r) }, 503, 0},
+		{"201, too late", func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(201); late(w, r) }, 503, 0},
 		{"401", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(401) }, 401, 401},
 	} {
 		synctest.Test(t, func(t *testing.T) { // on the machine's clock the timeout might pass before the guard is asked
@@ -124,11 +107,8 @@ func TestInsideTimeoutHandler(t *testing.T) {
 
 // A guard of Check sees no handler: its requests stay counted.
 func TestCheckStaysCounted(t *testing.T) {
-	l := core.Must(core.New(core.Config{Store: memstore.New(), Limits: []core.Limit{core.PerHour(1)}}))
-	g, err := nethttp.New(l, alice, nethttp.CountWhen(func(*http.Request, int) bool { return false }))
-	if err != nil {
-		t.Fatal(err)
-	}
+	none := nethttp.CountWhen(func(*http.Request, int) bool { return false })
+	g := core.Must(nethttp.New(fakeclock.Limiter(core.PerHour(1)), alice, none))
 	for i, want := range []bool{true, false} {
 		if got := g.Check(httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil)); got != want {
 			t.Errorf("request %d: %v", i, got)

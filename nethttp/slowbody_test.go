@@ -59,7 +59,9 @@ func TestSlowBodies(t *testing.T) {
 		status    int
 		deadlines bool
 	}{
-		{"429", wrapping(refusing), 429, true},
+		{"429, behind a writer with Unwrap", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			refusing.ServeHTTP(wrapped{bare{w}, w}, r)
+		}), 429, true},
 		{"500", nethttp.Middleware(limiter(admits(1, 0), nil), failing(errors.New("down")))(page), 500, true},
 		{"TimeoutHandler", http.TimeoutHandler(refusing, time.Hour, ""), 429, false},
 		{"writer without Unwrap", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -114,17 +116,6 @@ func TestConnectionOfRefusedBody(t *testing.T) {
 	}
 }
 
-// upload sends a request with a body of 6 bytes, with pauses before the request, in its
-// header and in its body.
-func upload(conn net.Conn, path string, pauses [3]time.Duration) {
-	for i, part := range []string{
-		"POST " + path + " HTTP/1.1\r\n", "Host: test\r\nContent-Length: 6\r\n\r\nabc", "def",
-	} {
-		time.Sleep(pauses[i])
-		_, _ = io.WriteString(conn, part)
-	}
-}
-
 // TestKeepAliveAfterRefusedBody: the connection of a refused request stays as it was if the
 // request's body arrives in time: the next request and its body may be slow.
 func TestKeepAliveAfterRefusedBody(t *testing.T) {
@@ -140,7 +131,7 @@ func TestKeepAliveAfterRefusedBody(t *testing.T) {
 		})))
 		for _, c := range []struct {
 			path   string
-			pauses [3]time.Duration
+			pauses [3]time.Duration // before the request, in its header and in its body of 6 bytes
 			status int
 		}{
 			{"/", [3]time.Duration{0, 0, 0}, 429},
@@ -148,7 +139,13 @@ func TestKeepAliveAfterRefusedBody(t *testing.T) {
 			{"/", [3]time.Duration{90 * time.Second, time.Hour, 900 * time.Millisecond}, 429},
 			{"/upload", [3]time.Duration{0, 0, time.Hour}, 200},
 		} {
-			go upload(conn, c.path, c.pauses)
+			parts := []string{"POST " + c.path + " HTTP/1.1\r\n", "Host: test\r\nContent-Length: 6\r\n\r\nabc", "def"}
+			go func() {
+				for i, part := range parts {
+					time.Sleep(c.pauses[i])
+					_, _ = io.WriteString(conn, part)
+				}
+			}()
 			_ = conn.SetReadDeadline(time.Now().Add(24 * time.Hour))
 			res, err := http.ReadResponse(in, nil)
 			if err != nil {
