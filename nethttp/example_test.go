@@ -85,7 +85,8 @@ func ExampleRefuse() {
 	limiter := core.Must(core.New(core.Config{Store: memstore.New(), Limits: []core.Limit{core.PerHour(1)}}))
 	page := nethttp.WithRefusal(func(w http.ResponseWriter, r *http.Request, d core.Decision) {
 		seconds, ok := headers.RetryAfter(d)
-		if !ok || nethttp.Status(d) != http.StatusTooManyRequests || !strings.Contains(r.Header.Get("Accept"), "text/html") {
+		browser := strings.Contains(r.Header.Get("Accept"), "text/html")
+		if !ok || !browser || nethttp.Status(d) != http.StatusTooManyRequests {
 			nethttp.Refuse(w, r, d)
 			return
 		}

@@ -3,6 +3,7 @@ package nethttp
 import (
 	"bufio"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -15,7 +16,8 @@ func FuzzSkipPaths(f *testing.F) {
 	for _, line := range []string{
 		"GET /health", "HEAD /health", "POST /health", "get /health", "GET /hook", "POST /hook", "POST //hook",
 		"GET /health?x", "GET /health#x", "GET /%68ealth", "GET /api/..%2fhealth", "GET /health/", "GET //health",
-		"GET http://a/health", "GET http://a//health", "OPTIONS *", "CONNECT /health", "GET /health%20", "GET /health;a",
+		"GET http://a/health", "GET http://a//health", "OPTIONS *", "CONNECT /health", "GET /health%20",
+		"GET /health;a",
 	} {
 		f.Add(line)
 	}
@@ -36,7 +38,7 @@ func FuzzSkipPaths(f *testing.F) {
 		if got := c.IsSkipped(r, nil); got && !health && !hook {
 			t.Errorf("%q is excluded", line)
 		}
-		if want := line == "GET /health" || line == "HEAD /health" || line == "POST /hook"; want && !c.IsSkipped(r, nil) {
+		if slices.Contains([]string{"GET /health", "HEAD /health", "POST /hook"}, line) && !c.IsSkipped(r, nil) {
 			t.Errorf("%q is not excluded", line)
 		}
 	})

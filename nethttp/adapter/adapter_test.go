@@ -15,6 +15,7 @@ import (
 
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/core/memstore"
+	"github.com/sashlimit/sash/internal/fakeclock"
 	"github.com/sashlimit/sash/nethttp"
 	"github.com/sashlimit/sash/nethttp/adapter"
 )
@@ -140,7 +141,7 @@ func TestErrors(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			var asked []int
 			l := newLimiter(core.Silent)
-			none := nethttp.CountWhen(func(_ *http.Request, status int) bool { asked = append(asked, status); return false })
+			none := nethttp.CountWhen(func(_ *http.Request, s int) bool { asked = append(asked, s); return false })
 			serve := core.Must(adapter.New(c.framework, l, one, none))
 			ctx, leave := context.WithTimeout(t.Context(), time.Second)
 			defer leave()
@@ -161,7 +162,7 @@ func TestErrors(t *testing.T) {
 			synctest.Wait()
 			d := l.AllowN(t.Context(), "user:one", 0)
 			if got != c.err || !slices.Equal(asked, c.asked) || d.Remaining != int64(999+len(c.asked)) {
-				t.Errorf("%s: got %v, asked about %v and %d left, want asked about %v", c.name, got, asked, d.Remaining, c.asked)
+				t.Errorf("%s: got %v, asked about %v, %d left, want %v", c.name, got, asked, d.Remaining, c.asked)
 			}
 		})
 	}
@@ -180,7 +181,7 @@ func TestErrorsAtOnce(t *testing.T) {
 		{"never answered", false, 5, 1010 * time.Millisecond},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			l := core.Must(core.New(core.Config{Store: memstore.New(), Limits: []core.Limit{core.PerHour(5)}}))
+			l := fakeclock.Limiter(core.PerHour(5))
 			failed := nethttp.CountWhen(func(_ *http.Request, status int) bool { return status == 401 })
 			answers := framework
 			answers.BeforeSend = func(c *call, then func(status int)) { c.sent = then }
@@ -204,7 +205,7 @@ func TestErrorsAtOnce(t *testing.T) {
 			}
 			group.Wait()
 			if took := time.Since(start); reached.Load() != c.reached || took != c.took {
-				t.Errorf("%s: %d reached the handler in %v, want %d in %v", c.name, reached.Load(), took, c.reached, c.took)
+				t.Errorf("%s: %d reached it in %v, want %d in %v", c.name, reached.Load(), took, c.reached, c.took)
 			}
 		})
 	}

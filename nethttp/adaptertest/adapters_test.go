@@ -6,8 +6,6 @@ import (
 	"testing"
 )
 
-const module = "github.com/sashlimit/sash"
-
 // TestDependencies: an adapter compiles no framework but its own, and no store. What needs no framework compiles
 // nothing but the standard library and this module.
 func TestDependencies(t *testing.T) {
@@ -35,7 +33,7 @@ func TestDependencies(t *testing.T) {
 			own := strings.HasPrefix(p, c.own)
 			found = found || own
 			needsOthers := name == "gin" || name == "echo"
-			if !own && !needsOthers && !strings.HasPrefix(p, module+"/") {
+			if !own && !needsOthers && !strings.HasPrefix(p, "github.com/sashlimit/sash/") {
 				t.Errorf("%s compiles %s, want the standard library and this module beside its own", name, p)
 			}
 			for _, foreign := range strings.Fields(c.foreign) {

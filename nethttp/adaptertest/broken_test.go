@@ -96,9 +96,9 @@ var broken = []struct {
 		return guard(func(c *call) error { _ = next(c); return nil })(c)
 	}), "HandlerErrors"},
 
-	{"swallows the errors of refusals", afterRefusal(func(*call, handler, error) error { return nil }), "RefusalErrors"},
+	{"swallows errors of refusals", afterRefusal(func(*call, handler, error) error { return nil }), "RefusalErrors"},
 
-	{"serves refused requests", afterRefusal(func(c *call, next handler, _ error) error { return next(c) }), "Refusals"},
+	{"serves refusals", afterRefusal(func(c *call, next handler, _ error) error { return next(c) }), "Refusals"},
 }
 
 // brokenName is the environment variable with the name of the adapter for a process whose test must fail.
