@@ -22,7 +22,7 @@ func build(t adaptertest.Tree) http.Handler {
 	return rootTree(mux, t.Use)
 }
 
-// behind returns h behind the steps.
+// rootTree returns h behind the steps.
 func rootTree(h http.Handler, steps []adaptertest.Step) http.Handler {
 	for _, s := range slices.Backward(steps) {
 		next := h
