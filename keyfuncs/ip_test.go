@@ -231,9 +231,9 @@ func TestIPPanicsOnMisuse(t *testing.T) {
 
 func TestIPKeepsACopyOfThePrefixes(t *testing.T) {
 	list := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}
-	f := keyfuncs.IP(keyfuncs.TrustProxies(list...))
+	option := keyfuncs.TrustProxies(list...)
 	list[0] = netip.MustParsePrefix("192.0.2.0/24")
-	if got := mustKey(t, f, request(proxy, "X-Forwarded-For: 198.51.100.7")); got != clientKey {
+	if got := mustKey(t, keyfuncs.IP(option), request(proxy, "X-Forwarded-For: 198.51.100.7")); got != clientKey {
 		t.Error(got)
 	}
 	a, b := keyfuncs.PrivateRanges(), keyfuncs.PrivateRanges()
