@@ -27,7 +27,8 @@ func ExampleNewTransport() {
 	for range 2 {
 		response, err := client.Get(busy.URL)
 		if refused, ok := errors.AsType[*httpclient.Error](err); ok {
-			fmt.Println("not sent:", errors.Is(err, httpclient.ErrPaused), refused.Decision.RetryAfter.Round(time.Second))
+			wait := refused.Decision.RetryAfter.Round(time.Second)
+			fmt.Println("not sent:", errors.Is(err, httpclient.ErrPaused), wait)
 			continue
 		} else if err != nil {
 			fmt.Println(err)

@@ -58,16 +58,11 @@ func limiter(d core.Decision, policy core.Policy) *core.Limiter {
 }
 
 // sending returns a RoundTripper to s with limits in memory.
-func sending(t *testing.T, s http.RoundTripper, limit core.Limit, opts ...httpclient.Option) http.RoundTripper {
-	t.Helper()
+func sending(s http.RoundTripper, limit core.Limit, opts ...httpclient.Option) http.RoundTripper {
 	l := core.Must(core.New(core.Config{
 		Store: memstore.New(), Limits: []core.Limit{limit}, OnStoreError: core.FailClosed, Observer: core.Silent,
 	}))
-	transport, err := httpclient.NewTransport(l, httpclient.ByHost, s, opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return transport
+	return core.Must(httpclient.NewTransport(l, httpclient.ByHost, s, opts...))
 }
 
 // body is a request's body that knows whether it is closed.
@@ -82,10 +77,7 @@ func (b *body) Close() error { b.closed.Store(true); return nil }
 func send(ctx context.Context, t *testing.T, transport http.RoundTripper, host string) error {
 	t.Helper()
 	b := &body{Reader: strings.NewReader("body")}
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://"+host+"/path", b)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := core.Must(http.NewRequestWithContext(ctx, http.MethodPost, "https://"+host+"/path", b))
 	before := fmt.Sprintf("%p %+v", r.Body, *r)
 	response, err := transport.RoundTrip(r)
 	if after := fmt.Sprintf("%p %+v", r.Body, *r); after != before {
@@ -121,7 +113,7 @@ func refusedWith(t *testing.T, err error, retry time.Duration, wants ...error) {
 func TestTransportWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &server{}
-		transport := sending(t, s, core.PerMinute(5))
+		transport := sending(s, core.PerMinute(5))
 		start := time.Now()
 		var group sync.WaitGroup
 		for range 10 {
@@ -159,7 +151,7 @@ func TestTransportWaits(t *testing.T) {
 func TestTransportNoWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &server{}
-		transport := sending(t, s, core.PerMinute(1), httpclient.NoWait())
+		transport := sending(s, core.PerMinute(1), httpclient.NoWait())
 		if err := send(context.Background(), t, transport, "a.example"); err != nil {
 			t.Error(err)
 		}
@@ -175,24 +167,22 @@ func TestTransportNoWait(t *testing.T) {
 // TestTransportHeeds: after an answer that asks for a pause, by TestPauseOfStatus, the requests of the key wait, for at
 // most the longest pause, and those of other keys do not.
 func TestTransportHeeds(t *testing.T) {
-	const none = time.Duration(0)
 	for _, c := range []struct {
-		status int
-		fields []string
-		opts   []httpclient.Option
-		want   time.Duration
+		status       int
+		field, value string
+		want         time.Duration
+		opts         []httpclient.Option
 	}{
-		{429, []string{"Retry-After", "30"}, nil, 30 * time.Second},
-		{503, []string{"Retry-After", "30"}, nil, 30 * time.Second},
-		{429, []string{"RateLimit-Reset", "946684840"}, nil, 40 * time.Second}, // a bubble begins at 946684800
-		{200, []string{"Retry-After", "30", "RateLimit-Reset", "30"}, nil, none},
-		{429, []string{"Retry-After", "999999999999"}, nil, time.Hour},
-		{429, []string{"Retry-After", "30"}, []httpclient.Option{httpclient.MaxPause(9 * time.Second)}, 9 * time.Second},
-		{429, []string{"Retry-After", "30"}, []httpclient.Option{httpclient.MaxPause(0)}, none},
+		{429, "Retry-After", "30", 30 * time.Second, nil},
+		{429, "RateLimit-Reset", "946684840", 40 * time.Second, nil}, // a bubble begins at 946684800
+		{200, "Retry-After", "30", 0, nil},
+		{429, "Retry-After", "999999999999", time.Hour, nil},
+		{429, "Retry-After", "30", 9 * time.Second, []httpclient.Option{httpclient.MaxPause(9 * time.Second)}},
+		{429, "Retry-After", "30", 0, []httpclient.Option{httpclient.MaxPause(0)}},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			s := &server{answer: func(*http.Request) *http.Response { return answer(c.status, c.fields...) }}
-			transport := sending(t, s, core.PerMinute(1000), c.opts...)
+			s := &server{answer: func(*http.Request) *http.Response { return answer(c.status, c.field, c.value) }}
+			transport := sending(s, core.PerMinute(1000), c.opts...)
 			start := time.Now()
 			if err := send(context.Background(), t, transport, "a.example"); err != nil {
 				t.Error(err)
@@ -210,7 +200,7 @@ func TestTransportHeeds(t *testing.T) {
 				refusedWith(t, send(ctx, t, transport, "a.example"), c.want, context.Canceled)
 			}
 			if err := send(context.Background(), t, transport, "a.example"); err != nil || time.Since(start) != c.want {
-				t.Errorf("%d %q: %v after %v, want %v", c.status, c.fields, err, time.Since(start), c.want)
+				t.Errorf("%+v: %v after %v", c, err, time.Since(start))
 			}
 		})
 	}
@@ -238,7 +228,7 @@ func TestTransportPauseWhileWaiting(t *testing.T) {
 			}
 			return answer(200)
 		}}
-		transport := sending(t, s, core.Per(4, 10*time.Second))
+		transport := sending(s, core.Per(4, 10*time.Second))
 		var group sync.WaitGroup
 		for range 12 {
 			group.Go(func() { _ = send(context.Background(), t, transport, "a.example") })
@@ -264,21 +254,15 @@ func TestTransportKeys(t *testing.T) {
 		"empty": {func(*http.Request) (string, error) { return "", nil }, core.ErrInvalid},
 	} {
 		s := &server{}
-		transport, err := httpclient.NewTransport(limiter(admits, core.FailOpen), c.key, s)
-		if err != nil {
-			t.Fatal(err)
-		}
+		transport := core.Must(httpclient.NewTransport(limiter(admits, core.FailOpen), c.key, s))
 		refusedWith(t, send(context.Background(), t, transport, "a.example"), 0, c.want)
 		if n := s.sent.Load(); n != 0 {
 			t.Errorf("%s: %d requests were sent", what, n)
 		}
 	}
 	b := &body{Reader: strings.NewReader("body")}
-	panics, err := httpclient.NewTransport(limiter(admits, core.FailOpen),
-		func(*http.Request) (string, error) { panic("key") }, &server{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	panics := core.Must(httpclient.NewTransport(limiter(admits, core.FailOpen),
+		func(*http.Request) (string, error) { panic("key") }, &server{}))
 	func() {
 		defer func() { _ = recover() }()
 		_, _ = panics.RoundTrip(httptest.NewRequest(http.MethodPost, "https://a.example/", b))
@@ -293,6 +277,9 @@ func TestTransportArguments(t *testing.T) {
 	l := limiter(admits, core.FailOpen)
 	var nilTransport *http.Transport
 	byHost := httpclient.ByHost
+	maxPause := func(d time.Duration) error {
+		return second(httpclient.NewTransport(l, byHost, &server{}, httpclient.MaxPause(d)))
+	}
 	for want, err := range map[string]error{
 		"limiter is nil":       second(httpclient.NewTransport(nil, byHost, &server{})),
 		"zero Limiter":         second(httpclient.NewTransport(new(core.Limiter), byHost, &server{})),
@@ -300,17 +287,17 @@ func TestTransportArguments(t *testing.T) {
 		"the base":             second(httpclient.NewTransport(l, byHost, nil)),
 		"base of NewTransport": second(httpclient.NewTransport(l, byHost, nilTransport)),
 		"option is nil":        second(httpclient.NewTransport(l, byHost, &server{}, nil)),
-		"MaxPause(-1ns)":       second(httpclient.NewTransport(l, byHost, &server{}, httpclient.MaxPause(-1))),
-		"MaxPause(60ns)":       second(httpclient.NewTransport(l, byHost, &server{}, httpclient.MaxPause(60))),
-		"give 0 or from 1s":    second(httpclient.NewTransport(l, byHost, &server{}, httpclient.MaxPause(time.Second-1))),
-		"MaxPause(8784h0m0":    second(httpclient.NewTransport(l, byHost, &server{}, httpclient.MaxPause(core.MaxWindow+1))),
+		"MaxPause(-1ns)":       maxPause(-1),
+		"MaxPause(60ns)":       maxPause(60),
+		"give 0 or from 1s":    maxPause(time.Second - 1),
+		"MaxPause(8784h0m0":    maxPause(core.MaxWindow + 1),
 	} {
 		if err == nil || !strings.HasPrefix(err.Error(), "sash: ") || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}
 	for _, d := range []time.Duration{0, time.Second, core.MaxWindow} {
-		if _, err := httpclient.NewTransport(l, byHost, &server{}, httpclient.MaxPause(d)); err != nil {
+		if err := maxPause(d); err != nil {
 			t.Error(err)
 		}
 	}
@@ -341,10 +328,7 @@ func TestByHost(t *testing.T) {
 		"":                    {"/path", "https:///path", "https://:443/", "https://./"},
 	} {
 		for _, url := range urls {
-			r, err := http.NewRequest(http.MethodGet, url, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			r := core.Must(http.NewRequest(http.MethodGet, url, nil))
 			if got, err := httpclient.ByHost(r); got != want || (err != nil) != (want == "") {
 				t.Errorf("%s: got %q, %v, want %q", url, got, err, want)
 			}
@@ -370,7 +354,7 @@ func (s *idleServer) CloseIdleConnections() { s.idle++ }
 func TestTransportIdle(t *testing.T) {
 	s := &idleServer{}
 	for _, base := range []http.RoundTripper{s, &server{}} {
-		client := &http.Client{Transport: sending(t, sending(t, base, core.PerMinute(9)), core.PerMinute(9))}
+		client := &http.Client{Transport: sending(sending(base, core.PerMinute(9)), core.PerMinute(9))}
 		client.CloseIdleConnections()
 	}
 	if s.idle != 1 {
@@ -390,8 +374,6 @@ func TestErrorTimeout(t *testing.T) {
 		defer cancel()
 		canceled, cancel := context.WithCancel(t.Context())
 		cancel()
-		soon, cancel := context.WithCancel(t.Context())
-		time.AfterFunc(time.Millisecond, cancel)
 		full := core.Decision{RetryAfter: time.Minute}
 		down := core.Decision{Err: core.ErrTimeout}
 		waits, refuses := []httpclient.Option{}, []httpclient.Option{httpclient.NoWait()}
@@ -400,37 +382,22 @@ func TestErrorTimeout(t *testing.T) {
 			timeout time.Duration // of the client
 			answer  core.Decision
 			opts    []httpclient.Option
-			paused  bool
 			want    bool
 		}{
-			"the turn comes too late":              {within(time.Second), 0, full, waits, false, true},
-			"too late for the client":              {t.Context(), time.Second, full, waits, false, true},
-			"the deadline is over":                 {within(0), 0, full, waits, false, true},
-			"the deadline is over, without a wait": {within(0), 0, full, refuses, false, true},
-			"a deadline with a cause":              {caused, 0, full, waits, false, true},
-			"the pause ends too late":              {within(time.Second), 0, admits, waits, true, true},
-			"the pause ends too late for it":       {t.Context(), time.Second, admits, waits, true, true},
-			"the store is down until then":         {within(time.Second), 0, down, waits, false, true},
-			"the store is down":                    {within(time.Second), 0, down, refuses, false, false},
-			"limited":                              {within(time.Second), 0, full, refuses, false, false},
-			"paused":                               {within(time.Second), 0, admits, refuses, true, false},
-			"canceled":                             {canceled, 0, full, waits, false, false},
-			"canceled in the pause":                {soon, 0, admits, waits, true, false},
+			"the turn comes too late":              {within(time.Second), 0, full, waits, true},
+			"too late for the client":              {t.Context(), time.Second, full, waits, true},
+			"the deadline is over":                 {within(0), 0, full, waits, true},
+			"the deadline is over, without a wait": {within(0), 0, full, refuses, true},
+			"a deadline with a cause":              {caused, 0, full, waits, true},
+			"the store is down until then":         {within(time.Second), 0, down, waits, true},
+			"the store is down":                    {within(time.Second), 0, down, refuses, false},
+			"limited":                              {within(time.Second), 0, full, refuses, false},
+			"canceled":                             {canceled, 0, full, waits, false},
 		} {
-			s := &server{answer: func(*http.Request) *http.Response { return answer(429, "Retry-After", "60") }}
-			transport, err := httpclient.NewTransport(limiter(c.answer, core.FailClosed), httpclient.ByHost, s, c.opts...)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if c.paused {
-				_ = send(context.Background(), t, transport, "a.example")
-			}
+			l := limiter(c.answer, core.FailClosed)
+			transport := core.Must(httpclient.NewTransport(l, httpclient.ByHost, &server{}, c.opts...))
 			client := &http.Client{Transport: transport, Timeout: c.timeout}
-			r, err := http.NewRequestWithContext(c.ctx, http.MethodGet, "https://a.example", nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			_, err = client.Do(r)
+			_, err := client.Do(core.Must(http.NewRequestWithContext(c.ctx, http.MethodGet, "https://a.example", nil)))
 			var failed *url.Error
 			if !errors.As(err, &failed) || !errors.As(err, new(*httpclient.Error)) || failed.Timeout() != c.want {
 				t.Errorf("%s: %v: Timeout() is %v, want %v", what, err, failed.Timeout(), c.want)
