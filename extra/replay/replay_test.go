@@ -39,20 +39,13 @@ func made(clients []int, after []time.Duration) string {
 // reported returns the report of logs.
 func reported(t *testing.T, c Config, logs ...string) *Report {
 	t.Helper()
-	l, err := New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := core.Must(New(c))
 	for i, text := range logs {
 		if err := l.Read(fmt.Sprintf("log %d", i), strings.NewReader(text)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	r, err := l.Report()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
+	return core.Must(l.Report())
 }
 
 // TestAnswer: the first sentence says what the limits would have done, whatever the order of the files.
@@ -275,7 +268,8 @@ func TestFormats(t *testing.T) {
 			`$request_time`,
 			line: `example.org:443 198.51.100.7 [1772366401.000] "POST /login?a=1 HTTP/1.1" bob "10.1.1.1" 0.5`},
 		"escapes": {format: `$remote_addr "$remote_user" "$request" $time_iso8601 $host "$http_x_forwarded_for"`,
-			line: `198.51.100.7 "b\x6fb" "POST /login?a=1 HTTP/1.1" 2026-03-01T13:00:00.5+01:00 example.org "10.1.1.1"`},
+			line: `198.51.100.7 "b\x6fb" "POST /login?a=1 HTTP/1.1" 2026-03-01T13:00:00.5+01:00 example.org ` +
+				`"10.1.1.1"`},
 		"Caddy": {line: `{"ts":1772366401,"duration":0.5,"user_id":"bob","request":{"remote_ip":"198.51.100.7",` +
 			`"remote_port":"4","method":"POST","host":"example.org","uri":"/login?a=1",` +
 			`"headers":{"X-Forwarded-For":["10.1.1.1"]}},"status":200}`},
@@ -289,8 +283,9 @@ func TestFormats(t *testing.T) {
 			`"remote_addr":"198.51.100.7:4","method":"POST","host":"example.org","uri":"/login?a=1",` +
 			`"headers":{"X-Forwarded-For":["10.1.1.1"]}},"duration":"500ms","user_id":"bob"}`},
 		"Traefik of few fields": {line: `{"level":"info","msg":"starting","time":"2026-03-01T12:00:00Z"}` + "\n" +
-			`{"ClientAddr":"198.51.100.7:4","ClientUsername":"bob","RequestMethod":"POST","RequestHost":"example.org",` +
-			`"RequestPath":"/login?a=1","time":"2026-03-01T12:00:00.5Z","request_X-Forwarded-For":"10.1.1.1"}`},
+			`{"ClientAddr":"198.51.100.7:4","ClientUsername":"bob","RequestMethod":"POST",` +
+			`"RequestHost":"example.org","RequestPath":"/login?a=1","time":"2026-03-01T12:00:00.5Z",` +
+			`"request_X-Forwarded-For":"10.1.1.1"}`},
 		"two fields": {format: `$date $time $remote_addr $remote_user $request_method $uri $host $http_x_forwarded_for`,
 			line: "2026-03-01 12:00:00.5 198.51.100.7 bob POST /login?a=1 example.org 10.1.1.1"},
 		"IIS": {line: "#Software: Microsoft Internet Information Services 10.0\n#Fields: date time s-ip cs-method\n" +
@@ -309,7 +304,8 @@ func TestFormats(t *testing.T) {
 		r := reported(t, Config{Format: c.format, Fields: c.fields, Key: func(r *http.Request) (string, error) {
 			key, err := keyfuncs.RemoteIP(r)
 			user, _ := User(r.Context())
-			got = fmt.Sprint(key, " ", user, " ", r.Method, " ", r.URL, " ", r.Host, " ", r.Header.Get("X-Forwarded-For"))
+			got = fmt.Sprint(key, " ", user, " ", r.Method, " ", r.URL, " ", r.Host, " ")
+			got += r.Header.Get("X-Forwarded-For")
 			return key, err
 		}}, c.line+"\n")
 		if got += r.First.Format(" 2006-01-02T15:04:05.999Z07:00"); got != want {
@@ -317,14 +313,14 @@ func TestFormats(t *testing.T) {
 		}
 	}
 	const xff = "combined with X-Forwarded-For"
+	const get = ` - - [01/Mar/2026:12:00:00 +0000] "GET / HTTP/1.1" 200 2`
+	const by = `80 [01/Mar/2026:12:00:00.123] in be/s 1/0`
 	for line, want := range map[string]string{
-		`h1 - - [01/Mar/2026:12:00:00 +0000] "GET / HTTP/1.1" 200 2`:                               "common",
-		`::1 - - [01/Mar/2026:12:00:00 +0000] "GET / HTTP/1.1" 200 2 "-" "a \"b\""`:                "combined",
-		`::1 - - [01/Mar/2026:12:00:00 +0000] "GET / HTTP/1.1" 200 2 "-" "a" "192.0.2.1"`:          xff,
-		`a.org:80 ::1 - - [01/Mar/2026:12:00:00 +0000] "GET / HTTP/1.1" 200 2 "-" "a"`:             "combined with the host",
-		`::1 - - [01/Mar/2026:12:00:00 +0000] "GET / HTTP/1.1" 200 2 "-" "a" 7 "r" "http://b" 3ms`: "combined",
-		`192.0.2.1:80 [01/Mar/2026:12:00:00.123] in be/s 1/0 200 5 {a} {} "GET / HTTP/1.1"`:        "HAProxy's",
-		`Mar 1 haproxy[1]: ::1:80 [01/Mar/2026:12:00:00.123] in be/s 1/0 "GET / HTTP/1.1"`:         "HAProxy's by syslog",
+		`h1` + get: "common", `::1` + get + ` "-" "a \"b\""`: "combined", `::1` + get + ` "-" "a" "192.0.2.1"`: xff,
+		`a.org:80 ::1` + get + ` "-" "a"`:                    "combined with the host",
+		`::1` + get + ` "-" "a" 7 "r" "http://b" 3ms`:        "combined",
+		`192.0.2.1:` + by + ` 200 5 {a} {} "GET / HTTP/1.1"`: "HAProxy's",
+		`Mar 1 haproxy[1]: ::1:` + by + ` "GET / HTTP/1.1"`:  "HAProxy's by syslog",
 	} {
 		l, _ := New(Config{})
 		if f := l.detect([]byte(line)); f == nil || f.name != want {
@@ -345,14 +341,11 @@ func TestFormats(t *testing.T) {
 // TestManyValues: the time and memory for a header are in proportion to the number of its values.
 func TestManyValues(t *testing.T) {
 	line := `{"t":1,"h":["` + strings.Repeat(`v","`, 20_000) + `v"]}`
-	f, err := newFormat("fields", "time=t,header:h=h", true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := core.Must(newFormat("fields", "time=t,header:h=h", true))
 	var before, after runtime.MemStats
 	var v values
 	runtime.ReadMemStats(&before)
-	err = f.read([]byte(line), &v)
+	err := f.read([]byte(line), &v)
 	runtime.ReadMemStats(&after)
 	if bytes := after.TotalAlloc - before.TotalAlloc; err != nil || len(v[fieldHeaders]) != 60_001 || bytes > 50e6 {
 		t.Errorf("%d bytes were allocated for %d: %v", bytes, len(v[fieldHeaders]), err)
@@ -411,7 +404,9 @@ func TestBadInput(t *testing.T) {
 			want: `4 of 34 lines cannot be read as combined:` + "\n" + `"log", line 31`},
 		"how":     {text: good + strings.Repeat("garbage\n", 4), want: "-format '$remote_addr"},
 		"unknown": {text: "one\ntwo\n", want: "no line is in a format that is known"},
-		"empty":   {text: "", want: "there is no request in the log: 0 lines"},
+		"all left out": {config: Config{Skip: func(*http.Request) bool { return true }}, text: good,
+			want: "30 left out by the choice of requests"},
+		"empty": {text: "", want: "there is no request in the log: 0 lines"},
 		"no request": {text: `192.0.2.1 - - [01/Mar/2026:12:00:00 +0000] "-" 400 0` + "\n",
 			want: "1 without an HTTP request"},
 		"no address": {text: `unix: - - [01/Mar/2026:12:00:00 +0000] "GET / HTTP/1.1" 200 0` + "\n",
@@ -450,7 +445,7 @@ func TestBadInput(t *testing.T) {
 		}
 		_, page, ok := strings.Cut(text, "<!")
 		if ok && (strings.Count(page, "</script>") != 2 || strings.Contains(page, "://")) {
-			t.Errorf("%s: the page has an end of a script that is not its own, or an address of the web: %s", name, page)
+			t.Errorf("%s: the page ends another's script, or has an address of the web: %s", name, page)
 		}
 	}
 }
