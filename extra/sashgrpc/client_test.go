@@ -29,11 +29,7 @@ func refused(code codes.Code, wait time.Duration) error {
 	if wait != none {
 		details = append(details, &errdetails.RetryInfo{RetryDelay: durationpb.New(wait)})
 	}
-	s, err := status.New(code, "slow down").WithDetails(details...)
-	if err != nil {
-		panic(err)
-	}
-	return s.Err()
+	return core.Must(status.New(code, "slow down").WithDetails(details...)).Err()
 }
 
 // sending is a client whose server answers by a function, and is told how often it was asked before.
@@ -69,7 +65,7 @@ func TestClientRetries(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			sent, refusal := 0, refused(codes.ResourceExhausted, c.wait)
-			l, _ := limiter(t, nil, core.PerHour(100))
+			l, _ := limiter(nil, core.PerHour(100))
 			send := sending(l, user, func(n int) error {
 				if sent = n + 1; n < c.times {
 					return refusal
@@ -98,7 +94,7 @@ func TestClientRefusals(t *testing.T) {
 			again = again && (code == codes.ResourceExhausted || code == codes.Unavailable)
 			synctest.Test(t, func(t *testing.T) {
 				sent := 0
-				l, _ := limiter(t, nil, core.PerHour(100))
+				l, _ := limiter(nil, core.PerHour(100))
 				send := sending(l, user, func(n int) error {
 					if sent = n + 1; n == 0 {
 						return refused(code, wait)
@@ -131,8 +127,8 @@ func TestClientNotSent(t *testing.T) {
 		canceled, cancel := context.WithCancel(t.Context())
 		cancel()
 		keyFails := errors.New("no key")
-		full, _ := limiter(t, storetest.Fixed(core.Decision{RetryAfter: time.Minute}), core.PerMinute(1))
-		down, _ := limiter(t, storetest.Fixed(core.Decision{Err: core.ErrTimeout}), core.PerMinute(1))
+		full, _ := limiter(storetest.Fixed(core.Decision{RetryAfter: time.Minute}), core.PerMinute(1))
+		down, _ := limiter(storetest.Fixed(core.Decision{Err: core.ErrTimeout}), core.PerMinute(1))
 		for _, c := range []struct {
 			ctx  context.Context
 			l    *core.Limiter

@@ -31,25 +31,26 @@ func TestCountWhen(t *testing.T) {
 	} {
 		for _, method := range []string{unaryMethod, streamMethod} {
 			got := unasked
-			l, _ := limiter(t, nil, core.PerHour(100))
+			l, _ := limiter(nil, core.PerHour(100))
 			ctx, end := context.WithCancel(t.Context())
 			defer end()
-			call := guarded(l, user, sashgrpc.CountWhen(func(_ context.Context, call sashgrpc.Call, code codes.Code) bool {
+			asked := func(_ context.Context, call sashgrpc.Call, code codes.Code) bool {
 				if got = code; call.Method != method {
 					t.Errorf("%d: got the method %s, want %s", i, call.Method, method)
 				}
 				return code == codes.Unauthenticated
-			}))[method]
+			}
+			call := guarded(l, user, sashgrpc.CountWhen(asked))[method]
 			func() {
 				defer func() { _ = recover() }()
 				_, _ = call(ctx, "", func(context.Context) error {
-					if n := used(t, l); n != 1 {
+					if n := used(l); n != 1 {
 						t.Errorf("%d, %s: got %d used while the call is under way, want 1", i, method, n)
 					}
 					return c.next(end)
 				})
 			}()
-			if n := used(t, l); got != c.want || n != c.used {
+			if n := used(l); got != c.want || n != c.used {
 				t.Errorf("%d, %s: got %v and %d used, want %v and %d", i, method, got, n, c.want, c.used)
 			}
 		}

@@ -65,15 +65,6 @@ func guarded(l *core.Limiter, key sashgrpc.KeyFunc, opts ...sashgrpc.Option,
 
 func succeeds(context.Context) error { return nil }
 
-// service answers unary calls with their payload.
-type service struct {
-	pb.UnimplementedTestServiceServer
-}
-
-func (service) UnaryCall(_ context.Context, in *pb.SimpleRequest) (*pb.SimpleResponse, error) {
-	return &pb.SimpleResponse{Payload: in.GetPayload()}, nil
-}
-
 // payload returns a message with a text.
 func payload(text string) *pb.SimpleRequest {
 	return &pb.SimpleRequest{Payload: &pb.Payload{Body: []byte(text)}}
@@ -88,30 +79,21 @@ func failing(err error) sashgrpc.KeyFunc {
 }
 
 // limiter returns a limiter in memory, or on the store if it is not nil, with a list of its events.
-func limiter(t *testing.T, store core.Store, limit core.Limit) (*core.Limiter, *[]core.Event) {
-	t.Helper()
+func limiter(store core.Store, limit core.Limit) (*core.Limiter, *[]core.Event) {
 	if store == nil {
 		store = memstore.New()
 	}
 	var events []core.Event
-	l, err := core.New(core.Config{
-		Name: "test", Store: store, Limits: []core.Limit{limit}, OnStoreError: core.FailClosed, Timeout: 10 * time.Second,
+	l := core.Must(core.New(core.Config{
+		Name: "test", Store: store, Limits: []core.Limit{limit}, OnStoreError: core.FailClosed, Timeout: time.Minute,
 		Observer: core.ObserverFunc(func(_ context.Context, e core.Event) { events = append(events, e) }),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return l, &events
 }
 
 // used returns the number of units that the client of user has used.
-func used(t *testing.T, l *core.Limiter) int64 {
-	t.Helper()
-	uses, err := l.Usage(context.Background(), "user:1")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return uses[0].Used
+func used(l *core.Limiter) int64 {
+	return core.Must(l.Usage(context.Background(), "user:1"))[0].Used
 }
 
 // wantCode fails the test unless err has the code.
