@@ -20,7 +20,7 @@ import (
 // site is a server with the handler below a prefix.
 type site struct {
 	t          *testing.T
-	url        string // that of the handler, with a slash at the end
+	url        string // of the handler, with a slash at the end
 	api, login *core.Limiter
 }
 
@@ -57,29 +57,17 @@ type reply struct {
 // send sends a request for a path below the handler, with fields given as names and
 // values. It follows no redirect.
 func (s *site) send(method, path string, fields ...string) reply {
-	s.t.Helper()
-	r, err := http.NewRequestWithContext(s.t.Context(), method, s.url+path, nil)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	r := core.Must(http.NewRequestWithContext(s.t.Context(), method, s.url+path, nil))
 	for i := 0; i < len(fields); i += 2 {
 		r.Header.Set(fields[i], fields[i+1])
 	}
-	return s.read(http.DefaultTransport.RoundTrip(r))
+	return read(core.Must(http.DefaultTransport.RoundTrip(r)))
 }
 
 // read reads an answer.
-func (s *site) read(w *http.Response, err error) reply {
-	s.t.Helper()
-	if err != nil {
-		s.t.Fatal(err)
-	}
+func read(w *http.Response) reply {
 	defer w.Body.Close()
-	body, err := io.ReadAll(w.Body)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	return reply{w, string(body)}
+	return reply{w, string(core.Must(io.ReadAll(w.Body)))}
 }
 
 // get sends a GET, and fails the test unless the answer has the status and the texts.
@@ -110,12 +98,7 @@ func (s *site) check(r reply, status int, says ...string) reply {
 
 // used returns how many units a client has used of the first limit of a limiter.
 func (s *site) used(l *core.Limiter, key string) int64 {
-	s.t.Helper()
-	uses, err := l.Usage(s.t.Context(), key)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	return uses[0].Used
+	return core.Must(l.Usage(s.t.Context(), key))[0].Used
 }
 
 // take counts n units.

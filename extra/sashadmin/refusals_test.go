@@ -108,7 +108,7 @@ func TestRefusals(t *testing.T) {
 		if got := described(t, late, "ada", start); got != "since 0s"+first+others {
 			t.Errorf("a handler that is made after the refusals says %s", got)
 		}
-		time.Sleep(11 * time.Second) // what was refused from 10.99 s on is not there alone, so the answer begins behind it
+		time.Sleep(11 * time.Second) // a row is whole: the answer begins behind one whose start is too old
 		want("ada", "since 30s; 30s to 30s: api/search 1/24h, 1 never shadow; 1m0s to 1m0s: api/login 1/15m, 1")
 		time.Sleep(20 * time.Second)
 		want("ada", "since 30.999999999s; 1m0s to 1m0s: api/login 1/15m, 1")

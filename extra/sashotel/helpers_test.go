@@ -17,15 +17,10 @@ import (
 )
 
 // watch returns a new Telemetry, and an SDK that reads its metrics when it is asked.
-func watch(tb testing.TB, options ...sashotel.Option) (*sashotel.Telemetry, *sdkmetric.ManualReader) {
-	tb.Helper()
+func watch(options ...sashotel.Option) (*sashotel.Telemetry, *sdkmetric.ManualReader) {
 	reader := sdkmetric.NewManualReader()
 	provider := sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader))
-	telemetry, err := sashotel.New(append(options, sashotel.WithMeterProvider(provider))...)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return telemetry, reader
+	return core.Must(sashotel.New(append(options, sashotel.WithMeterProvider(provider))...)), reader
 }
 
 // metric is a metric that was read. Its points are by attributes, such as "sash.rule=login sash.store=redis". Those of

@@ -31,7 +31,7 @@ func (f fixed[S]) Stats() S { return f.stats }
 // everything returns the metrics of a Telemetry that reports all there are.
 func everything(t *testing.T) map[string]metric {
 	t.Helper()
-	w, reader := watch(t)
+	w, reader := watch()
 	w.For("redis").Observe(t.Context(), decided(core.SourcePolicy, true, core.ErrTimeout))
 	w.For("redis").Observe(t.Context(), decided(core.SourcePolicy, true, core.ErrUnavailable))
 	w.Observe(t.Context(), decided(core.SourceNone, false, context.Canceled)) // has no duration
@@ -46,6 +46,7 @@ func everything(t *testing.T) map[string]metric {
 	for _, o := range []core.Observer{w, core.Observers(core.Silent, w.For("memory"))} {
 		o.(core.NoticeObserver).Notice(t.Context(), core.Notice{Code: "large-log", Name: "api"})
 	}
+	eu := regions.Region{Name: "eu", Latest: time.Now()}
 	for name, store := range map[string]core.Store{
 		"memory": memstore.New(),
 		"redis": fixed[redisstore.Stats]{stats: redisstore.Stats{UnspentUnits: 9, Breakers: []redisstore.Breaker{
@@ -54,7 +55,7 @@ func everything(t *testing.T) map[string]metric {
 				FailingSince: time.UnixMilli(1500)},
 			{Server: "FailoverClient", State: redisstore.StateOpen, TripCount: 1},
 		}}},
-		"world": fixed[regions.Stats]{stats: regions.Stats{Regions: []regions.Region{{Name: "eu", Latest: time.Now()}}}},
+		"world": fixed[regions.Stats]{stats: regions.Stats{Regions: []regions.Region{eu}}},
 	} {
 		if err := w.Watch(name, store); err != nil {
 			t.Fatal(err)
@@ -110,7 +111,7 @@ func TestMetrics(t *testing.T) {
 // TestRoutes: the label of an event makes http.route and http.request.method.
 func TestRoutes(t *testing.T) {
 	const rest = "sash.allowed=true sash.limiter=api sash.outcome=admitted sash.rule=login"
-	w, reader := watch(t, sashotel.ByRoute())
+	w, reader := watch(sashotel.ByRoute())
 	want := map[string]float64{}
 	for label, attributes := range map[string]string{
 		"POST /login":             "http.request.method=POST http.route=/login ",
@@ -132,11 +133,7 @@ func TestRoutes(t *testing.T) {
 // no others. docs/monitoring.md names some of them.
 func TestDoc(t *testing.T) {
 	find := func(path, line string) [][]string {
-		text, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return regexp.MustCompile(line).FindAllStringSubmatch(string(text), -1)
+		return regexp.MustCompile(line).FindAllStringSubmatch(string(core.Must(os.ReadFile(path))), -1)
 	}
 	all := everything(t)
 	named := find("../../docs/monitoring.md", "\\| `(sash\\.[a-z._]+)` \\|")
@@ -182,7 +179,7 @@ func TestNoAllocation(t *testing.T) {
 	provider := sdktrace.NewTracerProvider(sdktrace.WithSampler(sdktrace.NeverSample()))
 	ctx, span := provider.Tracer("test").Start(t.Context(), "request")
 	defer span.End()
-	w, _ := watch(t, sashotel.ByRoute())
+	w, _ := watch(sashotel.ByRoute())
 	observer := w.For("redis")
 	for name, e := range map[string]core.Event{
 		"counted": decided(core.SourceCounted, true, nil),

@@ -220,7 +220,7 @@ func TestWatchMisuse(t *testing.T) {
 		"typed nil": {"memory", (*memstore.Store)(nil), `sash: Watch("memory", nil): give the store of Config.Store`},
 		"no Stats": {"strange", storetest.Fixed(core.Decision{}),
 			`sash: Watch("strange", ...): a *storetest.fixed has no Stats`},
-		"watched twice": {"taken", memstore.New(), `sash: Watch("taken", ...): a store of that name is watched already`},
+		"twice": {"taken", memstore.New(), `sash: Watch("taken", ...): a store of that name is watched already`},
 	} {
 		if err := collector.Watch(test.name, test.store); err == nil || !strings.HasPrefix(err.Error(), test.want) {
 			t.Errorf("%s: got %v, want %q", name, err, test.want)
