@@ -186,7 +186,8 @@ func keyOf(key, trust string, bits int) (of keyfuncs.Func, headers []string, err
 			}
 			proxy, err := netip.ParsePrefix(text)
 			if err != nil {
-				return nil, nil, wrongUsage("-trust %.60q: give networks of your proxies, such as 10.0.0.0/8,192.0.2.7", text)
+				return nil, nil, wrongUsage("-trust %.60q: give networks of your proxies, such as 10.0.0.0/8,192.0.2.7",
+					text)
 			}
 			proxies = append(proxies, proxy)
 		}

@@ -313,7 +313,9 @@ func (r race) under(t *tester, ctx context.Context, limits []core.Limit, seen *r
 		}
 	}
 	if failed > decisions/2 {
-		return errSkipped{fmt.Errorf("%d of %d decisions failed, the last with: %w", failed, decisions, *failure.Load())}
+		return errSkipped{
+			fmt.Errorf("%d of %d decisions failed, the last with: %w", failed, decisions, *failure.Load()),
+		}
 	}
 	seen.decisions, seen.failed, seen.faults = seen.decisions+decisions, seen.failed+failed, seen.faults+faults
 	return nil

@@ -9,7 +9,7 @@ import (
 	"github.com/sashlimit/sash/keyfuncs"
 )
 
-// ginRoutes returns the API for gin. Only the routes differ: limits, keys, options and refusals are those of net/http.
+// ginRoutes returns the API for gin. Only the routes differ: limits, keys, options and refusals are as for net/http.
 func (s service) ginRoutes() http.Handler {
 	gin.SetMode(gin.ReleaseMode)
 	e := gin.New()

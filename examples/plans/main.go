@@ -38,7 +38,7 @@ var plans = map[string][]core.Limit{
 	"pro":  {core.PerMinute(600), core.PerDay(100_000)},
 }
 
-// accounts and planOf stand for your tables: who has an API key, and the plan of each account.
+// accounts and planOf stand for your tables: the account of each API key, and the plan of each account.
 var (
 	accounts = map[string]string{"key-of-acme": "acme", "key-of-bob": "bob"}
 	planOf   = map[string]string{keyfuncs.APIKeyKey("acme"): "pro", keyfuncs.APIKeyKey("bob"): "free"}

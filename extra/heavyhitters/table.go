@@ -59,7 +59,7 @@ func (t *table) count(hash uint64, key string) {
 	t.sets[hash&t.mask].count(hash, key)
 }
 
-// filterOf returns the filter of a hash, by other bits than those of the set.
+// filterOf returns the filter of a hash. Other bits of the hash choose the set.
 func filterOf(hash uint64) uint64 { return hash >> (64 - filterBits) }
 
 func (s *set) count(hash uint64, key string) {

@@ -28,7 +28,8 @@ import (
 //
 // A quota with units left, by the Remaining beside its reset, is not the reason for the refusal.
 func pause(status int, h http.Header, at time.Time) (wait time.Duration) {
-	if !slices.Contains([]int{http.StatusTooManyRequests, http.StatusForbidden, http.StatusServiceUnavailable}, status) {
+	statuses := []int{http.StatusTooManyRequests, http.StatusForbidden, http.StatusServiceUnavailable}
+	if !slices.Contains(statuses, status) {
 		return 0
 	}
 	if date, err := http.ParseTime(h.Get("Date")); err == nil {
@@ -92,7 +93,8 @@ type quota struct{ reset, remaining []string }
 func (q quota) isEmpty(status int, name string) bool {
 	if len(q.remaining) == 0 {
 		small := len(q.reset) > 0 && len(q.reset[0]) < len("100000000") && strings.Trim(q.reset[0], "0123456789") == ""
-		return status == http.StatusTooManyRequests && !(small && strings.ReplaceAll(name, "-", "") == "xratelimitreset")
+		isWindow := small && strings.ReplaceAll(name, "-", "") == "xratelimitreset"
+		return status == http.StatusTooManyRequests && !isWindow
 	}
 	number, _, _ := strings.Cut(q.remaining[0], ";") // Docker Hub writes 0;w=21600
 	n, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
@@ -209,7 +211,7 @@ func waitOfNumber(n, unit float64, now time.Time) time.Duration {
 	return time.Duration(math.Round(min(max(0, wait), most) * float64(time.Second)))
 }
 
-// timeOf reads the dates of HTTP, also with UTC or an offset in the place of GMT, and those of ISO 8601.
+// timeOf reads the dates of HTTP, also with UTC or an offset in the place of GMT, and the dates of ISO 8601.
 func timeOf(text string) (time.Time, error) {
 	t, err := http.ParseTime(strings.Replace(text, " UTC", " GMT", 1))
 	for _, layout := range []string{

@@ -15,8 +15,8 @@ import (
 // checkTimeout is Check's timeout for a region.
 const checkTimeout = 5 * time.Second
 
-// checks counts the checks of a region by all processes and by those with the same names. A check leaves the longer
-// window later, so it never holds fewer checks for the same names.
+// checks counts the checks of a region by all processes, and the checks by processes with the same names. A check
+// leaves the longer window later, so it never holds fewer checks for the same names.
 var checks = core.Binding{Name: "regions.Check", Limits: []core.Limit{
 	core.PerHour(1000).Named("checks"), core.Per(1000, time.Hour+2*checkTimeout).Named("longer"),
 }}

@@ -14,7 +14,7 @@ type Stats struct {
 	Regions []Region // by name
 
 	Clients int // number of busy clients to poll for, at most Config.MaxClients; 0 if strict
-	Overdue int // number of these whose poll is overdue, by more than 2 s: they have the share of this region
+	Overdue int // number of clients whose poll is more than 2 s overdue: they have the share of this region
 }
 
 // Region is a region as this process sees it.

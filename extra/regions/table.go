@@ -59,7 +59,7 @@ type poll struct {
 // urgent is less than every fraction.
 const urgent = -1
 
-// queue is a heap of polls: first those for waiting requests, and then by the fraction left.
+// queue is a heap of polls: polls for waiting requests come first, and then polls by the fraction left.
 type queue []*poll
 
 func (q queue) Len() int { return len(q) }
@@ -189,7 +189,7 @@ func (t *table) batch(now time.Duration) (batch []*poll) {
 	return batch
 }
 
-// count returns the number of clients in the table, and of those with an overdue poll.
+// count returns the number of clients in the table, and the number of clients with an overdue poll.
 func (t *table) count(now time.Duration) (clients, overdue int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -1,6 +1,6 @@
 // Package replay tells which limits fit, from the access logs of a site: how busy its clients are, and which requests a
-// limit would have refused. The limiters are those of package core, on a memstore whose clock is the log's. The command
-// sash replay, which docs/choosing.md shows, is made of it; a program takes the package for its own key functions:
+// limit would have refused. Limiters of package core decide, on a memstore whose clock shows the log's time. The
+// command sash replay is made of it, as docs/choosing.md shows; a program takes the package for its own key functions:
 //
 //	logs, err := replay.New(replay.Config{Key: keyfuncs.RemoteIP, Limits: limiter.Limits()})
 //	file, err := os.Open("access.log")

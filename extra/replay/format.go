@@ -113,9 +113,9 @@ func newFormat(name, text string, isJSON bool) (*format, error) {
 		for pair := range strings.SplitSeq(text, ",") {
 			word, path, _ := strings.Cut(strings.TrimSpace(pair), "=")
 			if err := f.add(word, path); err != nil || path == "" || f.parts[len(f.parts)-1].field == fieldNone {
-				return nil, fmt.Errorf("sash: %s: %.60q is not a field of a request and its name in the log: give time, "+
-					"date, ip, user, method, path, host, request, duration or header:NAME, such as ip=request.remote_ip",
-					name, pair)
+				return nil, fmt.Errorf("sash: %s: %.60q is not a field of a request and its name in the log: "+
+					"give time, date, ip, user, method, path, host, request, duration or header:NAME, "+
+					"such as ip=request.remote_ip", name, pair)
 			}
 		}
 		return f, nil

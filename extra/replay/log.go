@@ -35,8 +35,8 @@ type Config struct {
 
 	// Format is the format of nginx's log_format, such as `$remote_addr [$time_local] "$request"`. Fields says which
 	// field of a line in JSON has what: "time=ts,ip=request.remote_ip,method=request.method,path=request.uri". The
-	// others are user, host, request (the request line), date (where time has none), duration (of the request, at whose
-	// end the line was written) and header:NAME. Of a field that is given twice the first value counts. If both are
+	// others are user, host, request (the request line), date (where time has none), duration (of the request: its
+	// line is written at its end) and header:NAME. Of a field that is given twice the first value counts. If both are
 	// empty, common, combined, HAProxy's, Caddy's, Traefik's and W3C's are recognised by the first lines of a file.
 	Format, Fields string
 
@@ -171,7 +171,7 @@ type file struct {
 	name       string
 	format     *format
 	number     int // of the line
-	start, bad int // lines before the file, and those of them that could not be read
+	start, bad int // lines before the file, and unreadable lines among them
 	others     int // objects of JSON that are no access lines
 }
 

@@ -79,7 +79,8 @@ var quantiles = map[string]float64{"p50": .5, "p90": .9, "p99": .99, "p99.9": .9
 // Report decides all requests of the log and returns the result. No file can be read after it.
 func (l *Log) Report() (*Report, error) {
 	if len(l.names) == 0 {
-		return nil, fmt.Errorf("sash: there is no request in the log: %s read%s", plural(l.lines, "line"), l.skippedText())
+		return nil, fmt.Errorf("sash: there is no request in the log: %s read%s",
+			plural(l.lines, "line"), l.skippedText())
 	}
 	l.reported = true
 	r := &Report{Clients: len(l.names), Limits: []Limit{}, q: l.requests, progress: l.config.Progress}

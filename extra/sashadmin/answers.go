@@ -63,7 +63,8 @@ func (h *Handler) client(r *http.Request, query url.Values) answer {
 	status := http.StatusOK
 	for _, l := range h.config.Limiters {
 		uses, err := l.Usage(r.Context(), key)
-		u := usage{Usage: report.NewUsage(l, uses), Policy: fmt.Sprint(l.Policy()), Failed: h.config.Failures.forLimiter(l)}
+		u := usage{Usage: report.NewUsage(l, uses), Policy: fmt.Sprint(l.Policy())}
+		u.Failed = h.config.Failures.forLimiter(l)
 		if err != nil {
 			u.Error, status = err.Error(), http.StatusServiceUnavailable
 		}

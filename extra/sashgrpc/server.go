@@ -42,7 +42,8 @@ func StreamServer(limiter *core.Limiter, key KeyFunc, opts ...Option) grpc.Strea
 	serve := newServer(limiter, key, opts)
 	return func(srv any, in grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) error {
 		known := srv != nil // it is nil for grpc.UnknownServiceHandler, whose methods clients invent
-		_, err := serve(in.Context(), Call{info.FullMethod, nil}, known, func() (any, error) { return nil, next(srv, in) })
+		proceed := func() (any, error) { return nil, next(srv, in) }
+		_, err := serve(in.Context(), Call{info.FullMethod, nil}, known, proceed)
 		return err
 	}
 }
@@ -166,8 +167,8 @@ func requestOf(ctx context.Context, call Call) *http.Request {
 	return r.WithContext(ctx)
 }
 
-// Option is an option of [UnaryServer] and [StreamServer]. Those of package nethttp that are not about the response
-// will do too, such as SkipKeys, WithLimits, WithRetryJitter and WithOutageRetryAfter: their request is that of [Key].
+// Option is an option of [UnaryServer] and [StreamServer]. Options of package nethttp that are not about the response
+// work too, such as SkipKeys, WithLimits, WithRetryJitter and WithOutageRetryAfter: their request is the one of [Key].
 type Option = nethttp.Option
 
 // ForMethod limits only the calls of these methods, compared byte for byte. Several ForMethods add up. ForMethod and

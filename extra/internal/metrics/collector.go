@@ -31,8 +31,8 @@ type watchedStore struct {
 	read func(Emit)
 }
 
-// New returns an empty Collector. It emits all outcomes of a limiter from its first decision on, also those of 0, up to
-// the given number of counters.
+// New returns an empty Collector. It emits all outcomes of a limiter from its first decision on, also with a count of
+// 0, up to the given number of counters.
 func New(byRoute bool, zeros int) *Collector {
 	t := &Collector{
 		decisions: newCounts(int(core.OutcomeShadowRefused)+1, zeros),

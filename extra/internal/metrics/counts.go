@@ -36,7 +36,7 @@ type counts struct {
 // row holds the counters of a key.
 type row struct {
 	key
-	whole bool // all counters are listed; otherwise those above 0
+	whole bool // all counters are listed; otherwise only counters above 0
 	n     []atomic.Uint64
 }
 

@@ -72,7 +72,8 @@ var memoryMetrics = []Metric{
 	statsMetric("Slots", UpDownCounter, "store.slots", "{slot}", "Slots held: a client under three limits has three."),
 	statsMetric("Limits", UpDownCounter, "store.limits", "{limit}", "Limits of the rules that the store serves."),
 	statsMetric("Evictions", Counter, "store.evictions", "{eviction}", "Slots given up while they counted something."),
-	statsMetric("SketchOnly", Counter, "store.sketch_only", "{request}", "Requests that were admitted and got no slot."),
+	statsMetric("SketchOnly", Counter, "store.sketch_only", "{request}",
+		"Requests that were admitted and got no slot."),
 	statsMetric("RefusedEvicted", Counter, "store.refused_evicted", "{request}",
 		"Requests without a slot, refused for what the sketches say of the client, maybe early."),
 	statsMetric("RefusedNewKeys", Counter, "store.refused_new_keys", "{request}",
@@ -105,10 +106,12 @@ var (
 		"Requests that this other region has admitted, under a strict limit.", regionLabels, ""}
 )
 
-// regionsMetrics are the metrics of a store over regions without those of each region.
+// regionsMetrics are the metrics of a store over regions as a whole.
 var regionsMetrics = []Metric{
-	statsMetric("Clients", UpDownCounter, "region.clients", "{client}", "Busy clients that are polled in other regions."),
-	statsMetric("Overdue", UpDownCounter, "region.overdue", "{client}", "Clients whose poll is overdue: a share decides."),
+	statsMetric("Clients", UpDownCounter, "region.clients", "{client}",
+		"Busy clients that are polled in other regions."),
+	statsMetric("Overdue", UpDownCounter, "region.overdue", "{client}",
+		"Clients whose poll is overdue: a share decides."),
 }
 
 // emitRegions emits the metrics of regions.
