@@ -22,7 +22,7 @@ func TestCheck(t *testing.T) {
 		check := func(what, want string, c Config) {
 			t.Helper()
 			c.Local, c.Stores = cmp.Or(c.Local, "ap"), s.stores
-			err := newStore(t, c).Check(t.Context())
+			err := core.Must(New(c)).Check(t.Context())
 			if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 				t.Errorf("%s: %v, want it to say %q", what, err, want)
 			}
@@ -36,7 +36,7 @@ func TestCheck(t *testing.T) {
 			if time.Sleep(2 * time.Hour); want != "" {
 				check("nothing wrong", "", Config{})
 			}
-			s.limiter(t, Config{Local: "ap", Strict: strict}, core.PerDay(9)).Allow(t.Context(), "k")
+			s.limiter(Config{Local: "ap", Strict: strict}, core.PerDay(9)).Allow(t.Context(), "k")
 			if synctest.Wait(); s.notice != want {
 				t.Errorf("the notice is %q, want %q", s.notice, want)
 			}
@@ -69,8 +69,8 @@ func TestCheckNames(t *testing.T) {
 				stores[name] = memstore.New()
 			}
 			stores["c"] = same
-			if err := newStore(t, Config{Local: "c", Stores: stores}).Check(t.Context()); (err == nil) != (want == "") ||
-				err != nil && !strings.Contains(err.Error(), want) {
+			err := core.Must(New(Config{Local: "c", Stores: stores})).Check(t.Context())
+			if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 				t.Errorf("%q: %v, want %q", c, err, want)
 			}
 		}
@@ -91,28 +91,27 @@ func TestCheckParts(t *testing.T) {
 		for _, key := range []string{"all", "strict"} {
 			stores := three()
 			stores["us"] = fails(stores["us"], verb, key)
-			if err := newStore(t, Config{Local: "ap", Stores: stores}).Check(t.Context()); !errors.Is(err, errDown) {
+			if err := core.Must(New(Config{Local: "ap", Stores: stores})).Check(t.Context()); !errors.Is(err, errDown) {
 				t.Errorf("a %s of %q fails: %v", verb, key, err)
 			}
 		}
 	}
 	stores := three()
 	stores["us"] = bindFunc(func(core.Binding) (core.Ledger, error) { return nil, errDown })
-	s := newStore(t, Config{Local: "ap", Stores: stores})
+	s := core.Must(New(Config{Local: "ap", Stores: stores}))
 	_, err := s.Bind(core.Binding{Name: "api", Limits: []core.Limit{core.PerDay(8).Named("limit")}})
 	for _, err := range []error{err, s.Check(t.Context())} {
 		if !errors.Is(err, errDown) || !strings.HasPrefix(err.Error(), `sash: region "us": down`) {
 			t.Errorf("a region that cannot be bound: %v", err)
 		}
 	}
-	s = newStore(t, Config{Local: "ap", Stores: three(), Strict: true})
+	s = core.Must(New(Config{Local: "ap", Stores: three(), Strict: true}))
 	for _, c := range []struct{ timeout, shortest time.Duration }{
-		{0, core.DefaultTimeout}, {400 * ms, 400 * ms}, {300 * ms, 300 * ms}, {350 * ms, 300 * ms}, {0, 300 * ms}, {1, 1},
+		{0, core.DefaultTimeout}, {400 * ms, 400 * ms}, {300 * ms, 300 * ms}, {350 * ms, 300 * ms}, {0, 300 * ms},
+		{1, 1},
 	} {
 		b := core.Binding{Limits: []core.Limit{core.PerDay(8).Named("limit")}, Timeout: c.timeout}
-		if _, err := s.Bind(b); err != nil {
-			t.Fatal(err)
-		}
+		core.Must(s.Bind(b))
 		if local, far := s.checkRoundTrip(c.shortest/3), s.checkRoundTrip(c.shortest/3+1); local != nil || far == nil {
 			t.Errorf("%+v: a third of the shortest timeout: %v; and more: %v", c, local, far)
 		}
@@ -127,7 +126,7 @@ func slow(store core.Store) core.Store {
 	})
 }
 
-// TestCheckTogether: checks of the same regions at the same time, and an hour later, find nothing wrong.
+// TestCheckConcurrently: checks of the same regions at the same time, and an hour later, find nothing wrong.
 func TestCheckConcurrently(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		stores, far := three(), map[string]core.Store{}
@@ -135,7 +134,7 @@ func TestCheckConcurrently(t *testing.T) {
 			far[name] = slow(store)
 		}
 		check := func(stores map[string]core.Store) {
-			if err := newStore(t, Config{Local: "ap", Stores: stores}).Check(t.Context()); err != nil &&
+			if err := core.Must(New(Config{Local: "ap", Stores: stores})).Check(t.Context()); err != nil &&
 				strings.Contains(err.Error(), "checks of the last hour") {
 				t.Errorf("%v later: %v", time.Since(time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)), err)
 			}

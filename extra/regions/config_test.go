@@ -26,7 +26,7 @@ func TestConfig(t *testing.T) {
 		`the name "xxx`:                         {Local: "1", Stores: regions(2, strings.Repeat("x", 65))},
 		`Local is "asia": give one`:             {Local: "asia", Stores: three(), Strict: true},
 		"Strict and PollInterval or MaxClients": {Local: "eu", Stores: three(), Strict: true, MaxClients: 1},
-		"has Strict and PollInterval":           {Local: "eu", Stores: three(), Strict: true, PollInterval: time.Second},
+		"has Strict and PollInterval":           {Local: "eu", Stores: three(), Strict: true, PollInterval: 1e9},
 		"PollInterval is 19.999999ms: give":     {Local: "eu", Stores: three(), PollInterval: minPollInterval - 1},
 		"PollInterval is 10.000000001s":         {Local: "eu", Stores: three(), PollInterval: maxPollInterval + 1},
 		"MaxClients is -1: give":                {Local: "eu", Stores: three(), MaxClients: -1},
@@ -45,14 +45,14 @@ func TestConfig(t *testing.T) {
 		}
 	}
 	for _, every := range []time.Duration{minPollInterval, maxPollInterval} {
-		newStore(t, Config{Local: "1", Stores: regions(maxRegions, strings.Repeat("x", 64)), PollInterval: every})
+		core.Must(New(Config{Local: "1", Stores: regions(maxRegions, strings.Repeat("x", 64)), PollInterval: every}))
 	}
 	mars := Config{Local: "eu", Strict: true, Home: func(string) string { return "mars" }}
-	l := newFixture().limiter(t, mars, core.PerDay(1))
+	l := newFixture().limiter(mars, core.PerDay(1))
 	if d := l.Allow(t.Context(), "k"); d.Err == nil || !strings.Contains(d.Err.Error(), `no region "mars"`) {
 		t.Errorf("%+v", d)
 	}
-	alone, err := newStore(t, Config{Local: "eu", Stores: map[string]core.Store{"eu": same}, Strict: true}).Bind(
+	alone, err := core.Must(New(Config{Local: "eu", Stores: map[string]core.Store{"eu": same}, Strict: true})).Bind(
 		core.Binding{Limits: []core.Limit{core.PerDay(1).Named("1d")}})
 	if _, immediate := alone.(core.Immediate); err != nil || !immediate {
 		t.Errorf("one region is not its own store: %T, %v", alone, err)

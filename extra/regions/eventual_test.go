@@ -29,7 +29,7 @@ func TestCalls(t *testing.T) {
 				return c.Next(ctx)
 			})
 		}
-		l := s.limiter(t, Config{Local: "ap"}, core.PerMinute(1000))
+		l := s.limiter(Config{Local: "ap"}, core.PerMinute(1000))
 		admitted(t, l, "quiet", 24) // less than a twentieth, shared by two regions
 		time.Sleep(time.Second)
 		synctest.Wait()
@@ -55,8 +55,8 @@ func TestCalls(t *testing.T) {
 func TestSilent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newFixture()
-		ap := s.limiter(t, Config{Local: "ap"}, core.PerMinute(9))
-		us := s.limiter(t, Config{Local: "us"}, core.PerMinute(9))
+		ap := s.limiter(Config{Local: "ap"}, core.PerMinute(9))
+		us := s.limiter(Config{Local: "us"}, core.PerMinute(9))
 		step := func(what string, wait time.Duration, want int) {
 			t.Helper()
 			time.Sleep(wait)
@@ -96,7 +96,7 @@ func TestRetryAfter(t *testing.T) {
 			s := newFixture()
 			limiters := map[string]*core.Limiter{}
 			for _, local := range order {
-				limiters[local] = s.limiter(t, Config{Local: local}, core.PerMinute(9))
+				limiters[local] = s.limiter(Config{Local: local}, core.PerMinute(9))
 				if got := admitted(t, limiters[local], "k", 3); got != 3 {
 					t.Fatalf("%s: %d of 3 admitted", local, got)
 				}
@@ -159,59 +159,60 @@ func TestEventualAnswers(t *testing.T) {
 	refused := core.Decision{RetryAfter: 5, Limit: core.Limit{Name: "limit", Requests: 8}}
 	never := core.Decision{RetryAfter: core.Never, Limit: refused.Limit}
 	allowed := core.Decision{Allowed: true, Limit: core.Limit{Name: "limit", Requests: 8}}
-	buf := &core.Override{Limits: []core.Limit{core.PerDay(6).Named("limit")}}
+	charge, other := &core.Override{Charge: true}, &core.Override{Limits: []core.Limit{core.PerDay(6).Named("limit")}}
 	for name, c := range map[string]struct {
 		ask    core.Ask
 		home   string
 		answer stub
-		err    error
 		whole  int // calls of the local region
 		share  int
 		usages int // polled clients
 	}{
-		"a peek":        {core.Ask{Cost: 1, Peek: true}, "", stub{d: allowed}, nil, 1, 0, 0},
-		"a cost of 0":   {core.Ask{}, "", stub{d: allowed}, nil, 1, 0, 0},
-		"a charge":      {core.Ask{Cost: 1, Override: &core.Override{Charge: true}}, "", stub{d: allowed}, nil, 1, 0, 0},
-		"a request":     {core.Ask{Cost: 1}, "", stub{d: allowed}, nil, 0, 1, 1},
-		"above a share": {core.Ask{Cost: 3}, "", stub{d: allowed}, nil, 1, 0, 1},
-		"other limits":  {core.Ask{Cost: 1, Override: buf}, "", stub{d: allowed}, nil, 1, 0, 1},
-		"above all":     {core.Ask{Cost: 9}, "", stub{d: never}, nil, 1, 0, 0},
-		"refused":       {core.Ask{Cost: 1}, "", stub{d: refused}, nil, 1, 1, 1},
-		"at home":       {core.Ask{Cost: 1}, "ap", stub{d: allowed}, nil, 1, 0, 1},
-		"far from home": {core.Ask{Cost: 1}, "eu", stub{d: allowed}, nil, 1, 0, 1},
-		"a failure":     {core.Ask{Cost: 1}, "", stub{err: errDown}, errDown, 0, 1, 0},
-		"failing peek":  {core.Ask{Cost: 1, Peek: true}, "", stub{err: errDown}, errDown, 1, 0, 0},
+		"a peek":        {core.Ask{Cost: 1, Peek: true}, "", stub{d: allowed}, 1, 0, 0},
+		"a cost of 0":   {core.Ask{}, "", stub{d: allowed}, 1, 0, 0},
+		"a charge":      {core.Ask{Cost: 1, Override: charge}, "", stub{d: allowed}, 1, 0, 0},
+		"a request":     {core.Ask{Cost: 1}, "", stub{d: allowed}, 0, 1, 1},
+		"above a share": {core.Ask{Cost: 3}, "", stub{d: allowed}, 1, 0, 1},
+		"other limits":  {core.Ask{Cost: 1, Override: other}, "", stub{d: allowed}, 1, 0, 1},
+		"above all":     {core.Ask{Cost: 9}, "", stub{d: never}, 1, 0, 0},
+		"refused":       {core.Ask{Cost: 1}, "", stub{d: refused}, 1, 1, 1},
+		"at home":       {core.Ask{Cost: 1}, "ap", stub{d: allowed}, 1, 0, 1},
+		"far from home": {core.Ask{Cost: 1}, "eu", stub{d: allowed}, 1, 0, 1},
+		"a failure":     {core.Ask{Cost: 1}, "", stub{err: errDown}, 0, 1, 0},
+		"failing peek":  {core.Ask{Cost: 1, Peek: true}, "", stub{err: errDown}, 1, 0, 0},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			r, whole, shares := newStubRule(t, Config{Home: func(string) string { return c.home }})
+			r, whole, shares := newStubRule(Config{Home: func(string) string { return c.home }})
 			for i := range whole {
-				whole[i].d, whole[i].err, whole[i].reset = c.answer.d, c.answer.err, time.Second
-				shares[i].d, shares[i].err = c.answer.d, c.answer.err
+				*whole[i], *shares[i] = c.answer, c.answer
+				whole[i].reset = time.Second
 			}
 			e := &eventual{r, [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}}
 			c.ask.Key = "k"
 			d := e.Take(t.Context(), c.ask)
 			got := [3]int{whole[0].mayAdmit, shares[0].mayAdmit, r.store.Stats().Clients}
-			if want := [3]int{c.whole, c.share, c.usages}; !errors.Is(d.Err, c.err) || got != want {
-				t.Errorf("%s: %v after %d, want %v after %d", name, d.Err, got, c.err, want)
+			if want := [3]int{c.whole, c.share, c.usages}; !errors.Is(d.Err, c.answer.err) || got != want {
+				t.Errorf("%s: %v after %d, want %v after %d", name, d.Err, got, c.answer.err, want)
 			}
-			if d.Err == nil && (d.Allowed != c.answer.d.Allowed || !d.Allowed && d.RetryAfter != c.answer.d.RetryAfter) {
+			if answer := c.answer.d; d.Err == nil &&
+				(d.Allowed != answer.Allowed || !d.Allowed && d.RetryAfter != answer.RetryAfter) {
 				t.Errorf("%s: %+v", name, d)
 			}
 			time.Sleep(time.Minute)
 		})
 	}
 	synctest.Test(t, func(t *testing.T) {
-		r, whole, shares := newStubRule(t, Config{Local: "eu", Home: func(string) string { return "ap" }})
+		r, whole, shares := newStubRule(Config{Local: "eu", Home: func(string) string { return "ap" }})
 		q := &request{rule: r, ask: core.Ask{Cost: 1}, limits: r.binding.Limits, home: 0}
 		v := view{short: true, lowered: true, quotas: []quota{{left: 8}}}
-		if d := q.decide(t.Context(), &v); d.Allowed || d.Err != nil || d.RetryAfter != silentAfter || d.Remaining != 0 ||
+		d := q.decide(t.Context(), &v)
+		if d.Allowed || d.Err != nil || d.RetryAfter != silentAfter || d.Remaining != 0 ||
 			whole[1].calls+shares[1].calls != 0 {
 			t.Errorf("far from home, in the first region: %+v, want it after %v", d, silentAfter)
 		}
 		q.home, v.short = -1, false // a peek where a region is silent
 		whole[1].d = allowed
-		if d := q.decide(t.Context(), &view{lowered: true, quotas: []quota{{left: 8, most: 8}}}); d.Err != nil || !d.Allowed {
+		if d := q.decide(t.Context(), &view{lowered: true, quotas: []quota{{8, 8, 0}}}); d.Err != nil || !d.Allowed {
 			t.Errorf("%+v", d)
 		}
 		q.ask.Cost, whole[1].d.Remaining = 0, 1
@@ -224,7 +225,7 @@ func TestEventualAnswers(t *testing.T) {
 		if whole[1].calls != 3 || shares[1].calls != 0 {
 			t.Errorf("%d calls of the whole limit, %d of the share", whole[1].calls, shares[1].calls)
 		}
-		d := core.Decision{Allowed: true, Limit: allowed.Limit, Remaining: 6}
+		d = core.Decision{Allowed: true, Limit: allowed.Limit, Remaining: 6}
 		v = view{known: true, short: true, quotas: []quota{{left: 6}}}
 		r.store.table.sending = true // no poll is sent while the test reads the table
 		usage := q.poll(&v, &d, time.Minute)
@@ -233,7 +234,7 @@ func TestEventualAnswers(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 	})
-	r, _, _ := newStubRule(t, Config{Home: func(string) string { return "mars" }})
+	r, _, _ := newStubRule(Config{Home: func(string) string { return "mars" }})
 	if err := (&eventual{rule: r}).Take(t.Context(), core.Ask{Key: "k", Cost: 1}).Err; err == nil {
 		t.Error("at home nowhere")
 	}
@@ -242,7 +243,7 @@ func TestEventualAnswers(t *testing.T) {
 // TestAwait: after a poll a request has the rest of its time.
 func TestAwait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r, _, _ := newStubRule(t, Config{})
+		r, _, _ := newStubRule(Config{})
 		ended, cancel := context.WithCancelCause(t.Context())
 		cancel(errDown)
 		for waits, want := range map[time.Duration]time.Duration{40: 60, 99: 1, 100: 1, 200: 1} {
@@ -252,12 +253,14 @@ func TestAwait(t *testing.T) {
 				t.Errorf("after %d ns: %v, %d left, want %d", waits, err, q.ask.Timeout, want)
 			}
 		}
-		const s = time.Second
-		for timeout, waits := range map[time.Duration]time.Duration{0: silentAfter, s: s * 3 / 4, time.Minute: silentAfter} {
+		for timeout, waits := range map[time.Duration]time.Duration{
+			0: silentAfter, time.Second: 750 * ms, time.Minute: silentAfter,
+		} {
 			q, start := &request{rule: r, ask: core.Ask{Timeout: timeout}}, r.store.now()
 			err := q.await(t.Context(), nil, start)
-			if passed := r.store.now() - start; err != nil || passed != waits || q.ask.Timeout != max(0, timeout-waits) {
-				t.Errorf("of %v: waits for %v, %v, want %v; then %v are left", timeout, passed, err, waits, q.ask.Timeout)
+			passed, left := r.store.now()-start, q.ask.Timeout
+			if err != nil || passed != waits || left != max(0, timeout-waits) {
+				t.Errorf("of %v: waits for %v, %v, want %v; then %v are left", timeout, passed, err, waits, left)
 			}
 		}
 		q := &request{rule: r}
@@ -270,15 +273,15 @@ func TestAwait(t *testing.T) {
 // TestRunPoll: a silent region gets one request at a time, and the poll does not wait for it. No other region is polled
 // if the own one fails.
 func TestRunPoll(t *testing.T) {
-	r, whole, _ := newStubRule(t, Config{})
+	r, whole, _ := newStubRule(Config{})
 	us := r.store.regions[2]
 	for _, c := range []struct {
 		silent, probing bool
 		own             error
 		eu, us          int
 	}{
-		{eu: 1, us: 1}, {silent: true, eu: 1, us: 1}, {silent: true, probing: true, eu: 1}, {probing: true, eu: 1, us: 1},
-		{own: errDown},
+		{eu: 1, us: 1}, {silent: true, eu: 1, us: 1}, {silent: true, probing: true, eu: 1},
+		{probing: true, eu: 1, us: 1}, {own: errDown},
 	} {
 		us.failing.Store(0)
 		if c.silent {

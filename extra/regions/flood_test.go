@@ -20,7 +20,7 @@ func inUse() int64 {
 // they all wait for a poll, when they use the most memory.
 func TestFlood(t *testing.T) {
 	const places = 1 << 14
-	e := newEventual(t, 0)
+	e := newEventual(0)
 	table := e.store.table
 	// No poll is sent: the memory of polls in flight depends on the machine's load.
 	table.most, table.sending = places, true

@@ -68,8 +68,8 @@ func (w *simulation) checkTheorem(limit core.Limit) (most int64, err error) {
 		own := all[a.region].units(begin, a.at)
 		unseen := !w.alone && own > share(limit.Requests, a.region, len(all)) && withheld > limit.Requests
 		if known > limit.Requests || unseen {
-			return most, fmt.Errorf("region %d admitted at %v, as number %d of its own, %d by what it knew and %d with the "+
-				"shares of regions that it has not seen for 2 s, of %d",
+			return most, fmt.Errorf("region %d admitted at %v, as number %d of its own, %d by what it knew and %d "+
+				"with the shares of regions that it has not seen for 2 s, of %d",
 				a.region, a.at.Format(time.StampMicro), own, known, withheld, limit.Requests)
 		}
 	}

@@ -5,12 +5,14 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/sashlimit/sash/core"
 )
 
 // TestStats: the stats have the times of answers and of silence, and the requests that other regions admit.
 func TestStats(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := newStore(t, Config{Local: "ap", Stores: three()})
+		store := core.Must(New(Config{Local: "ap", Stores: three()}))
 		start := store.epoch
 		time.Sleep(time.Minute)
 		eu, us := store.regions[1], store.regions[2]

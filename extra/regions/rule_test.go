@@ -45,13 +45,10 @@ func (l *stub) Return(_ context.Context, back core.Refund) (int64, error) {
 
 // newStubRule returns a rule of a limit of 8 whose regions ap, eu and us are stubs, of all their counts and
 // of their shares.
-func newStubRule(t *testing.T, c Config) (r *rule, whole, shares [3]*stub) {
+func newStubRule(c Config) (r *rule, whole, shares [3]*stub) {
 	c.Local, c.Stores = cmp.Or(c.Local, "ap"), three()
 	limits := []core.Limit{core.PerDay(8).Named("limit")}
-	r, err := newStore(t, c).newRule(core.Binding{Name: "api", Limits: limits})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r = core.Must(core.Must(New(c)).newRule(core.Binding{Name: "api", Limits: limits}))
 	for i := range whole {
 		whole[i], shares[i] = new(stub), new(stub)
 		r.remotes[i].whole, r.remotes[i].share = whole[i], shares[i]
@@ -64,7 +61,7 @@ func TestUsageAndReturn(t *testing.T) {
 	for resets, want := range map[[3]time.Duration]time.Duration{
 		{0, 0, 0}: 0, {0, 5, 3}: 3, {3, 5, 0}: 3, {5, 0, 3}: 3, {0, 0, 4}: 4, {4, 0, 0}: 4, {3, 4, 5}: 3,
 	} {
-		r, whole, _ := newStubRule(t, Config{})
+		r, whole, _ := newStubRule(Config{})
 		for i := range whole {
 			whole[i].reset = resets[i]
 		}
@@ -77,12 +74,15 @@ func TestUsageAndReturn(t *testing.T) {
 		calls        [6]int // all counts of the regions, and their shares
 		used         int64  // or 0 for an error
 	}{
-		{"", "", [6]int{3: 1}, 3}, {"", "us", [6]int{5: 1}, 3}, {"ap", "", [6]int{0: 1}, 1}, {"eu", "eu", [6]int{1: 1}, 1},
-		{"", "mars", [6]int{}, 3}, {"mars", "", [6]int{}, 0},
+		{"", "", [6]int{3: 1}, 3}, {"", "us", [6]int{5: 1}, 3}, {"ap", "", [6]int{0: 1}, 1},
+		{"eu", "eu", [6]int{1: 1}, 1}, {"", "mars", [6]int{}, 3}, {"mars", "", [6]int{}, 0},
 	} {
-		r, whole, shares := newStubRule(t, Config{Home: func(string) string { return c.home }})
+		r, whole, shares := newStubRule(Config{Home: func(string) string { return c.home }})
 		n, err := r.Return(t.Context(), core.Refund{Key: "k", Units: 2, Region: c.region})
-		calls := [6]int{whole[0].calls, whole[1].calls, whole[2].calls, shares[0].calls, shares[1].calls, shares[2].calls}
+		var calls [6]int
+		for i := range 3 {
+			calls[i], calls[3+i] = whole[i].calls, shares[i].calls
+		}
 		if fails := c.calls == [6]int{}; calls != c.calls || (err != nil) != fails || (n == 2) == fails {
 			t.Errorf("%+v: gave %d, %v, by %v", c, n, err, calls)
 		}

@@ -56,7 +56,8 @@ type ran struct{ sent, ran time.Time }
 // newSimulation returns regions at random distances, whose clocks show other times and go at another pace.
 func newSimulation(rng *rand.Rand, regions int, limits ...core.Limit) *simulation {
 	w := &simulation{
-		rng: rng, limits: limits, names: map[string]int{}, events: map[string]int{}, loses: 30, leases: rng.IntN(2) == 0,
+		rng: rng, limits: limits, names: map[string]int{}, events: map[string]int{}, loses: 30,
+		leases: rng.IntN(2) == 0,
 	}
 	for i := range regions {
 		const years = 4 * 365 * 24 * time.Hour
@@ -72,6 +73,17 @@ func newSimulation(rng *rand.Rand, regions int, limits ...core.Limit) *simulatio
 		w.delays[i][i] = ms / 10
 	}
 	return w
+}
+
+// eachWay changes the delay from each region to each other one.
+func (w *simulation) eachWay(change func(delay time.Duration) time.Duration) {
+	for i := range w.delays {
+		for j := range w.delays {
+			if i != j {
+				w.delays[i][j] = change(w.delays[i][j])
+			}
+		}
+	}
 }
 
 func (w *simulation) random(n int) int {
@@ -255,14 +267,7 @@ func (p *process) boot() {
 			return remotetest.Wrap(b, wire{p.simulation, p.region, i, b.Limits, polls}, p.leases), nil
 		})
 	}
-	store, err := New(c)
-	if err != nil {
-		panic(err)
-	}
-	ledger, err := store.Bind(core.Binding{Name: "api", Limits: p.limits})
-	if err != nil {
-		panic(err)
-	}
+	ledger := core.Must(core.Must(New(c)).Bind(core.Binding{Name: "api", Limits: p.limits}))
 	p.ledger.Store(&ledger)
 }
 
@@ -424,13 +429,7 @@ func randomSimulation(seed uint64, strict bool) *simulation {
 	w.strict = strict
 	if rng.IntN(4) == 0 { // most polls come too late for a request that waits for them
 		w.events["late"]++
-		for i := range w.delays {
-			for j := range w.delays {
-				if i != j {
-					w.delays[i][j] += 300 * ms
-				}
-			}
-		}
+		w.eachWay(func(delay time.Duration) time.Duration { return delay + 300*ms })
 	}
 	all := trafficKinds(regions, limits[0].Requests)
 	kind := all[seed%uint64(len(all))]

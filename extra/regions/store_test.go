@@ -19,15 +19,6 @@ func three() map[string]core.Store {
 	return map[string]core.Store{"ap": memstore.New(), "eu": memstore.New(), "us": memstore.New()}
 }
 
-func newStore(t testing.TB, c Config) *Store {
-	t.Helper()
-	s, err := New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
-}
-
 // fixture has three regions in memory, which may be down or silent.
 type fixture struct {
 	stores map[string]core.Store
@@ -56,11 +47,10 @@ func newFixture() *fixture {
 }
 
 // limiter returns a limiter of a region.
-func (s *fixture) limiter(t *testing.T, c Config, limits ...core.Limit) *core.Limiter {
-	t.Helper()
+func (s *fixture) limiter(c Config, limits ...core.Limit) *core.Limiter {
 	c.Stores = s.stores
 	return core.Must(core.New(core.Config{
-		Name: "api", Store: newStore(t, c), Limits: limits, OnStoreError: core.FailClosed, Timeout: time.Second,
+		Name: "api", Store: core.Must(New(c)), Limits: limits, OnStoreError: core.FailClosed, Timeout: time.Second,
 		Observer: observer{&s.notice},
 	}))
 }
@@ -99,7 +89,7 @@ func TestBucketIsStrict(t *testing.T) {
 	stores := three()
 	total := 0
 	for _, local := range []string{"ap", "eu", "us"} {
-		l := core.Must(core.New(core.Config{Name: "api", Store: newStore(t, Config{Local: local, Stores: stores}),
+		l := core.Must(core.New(core.Config{Name: "api", Store: core.Must(New(Config{Local: local, Stores: stores})),
 			Limits: []core.Limit{core.RateAndBurst(1, time.Hour, 10)}, OnStoreError: core.FailClosed}))
 		total += admitted(t, l, "k", 9)
 		if uses, err := l.Usage(t.Context(), "k"); err != nil || uses[0].ResetAfter <= 9*time.Hour {
@@ -135,11 +125,11 @@ func TestConformance(t *testing.T) {
 					own.Home = at("eu")
 				}
 				if own.Home != nil {
-					return newStore(t, own)
+					return core.Must(New(own))
 				}
 				alone := own
 				alone.Home = at("eu")
-				return bucketsAt{newStore(t, alone), newStore(t, own)}
+				return bucketsAt{core.Must(New(alone)), core.Must(New(own))}
 			})
 		})
 	}

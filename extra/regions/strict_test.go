@@ -17,7 +17,7 @@ import (
 func TestStrictFaults(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newFixture()
-		l := s.limiter(t, Config{Local: "ap", Strict: true}, core.PerDay(8))
+		l := s.limiter(Config{Local: "ap", Strict: true}, core.PerDay(8))
 		s.silent["ap"], s.down["eu"] = true, errors.New("refused")
 		for i := range 5 {
 			start := time.Now()
@@ -27,7 +27,7 @@ func TestStrictFaults(t *testing.T) {
 				want = 500 * ms
 			}
 			if d.Err != nil || d.Allowed != (i < 3) || elapsed != want {
-				t.Errorf("request %d, with us alone, which has a share of 3: %+v after %v, want %v", i, d, elapsed, want)
+				t.Errorf("request %d, to us and its share of 3: %+v after %v, want %v", i, d, elapsed, want)
 			}
 		}
 		time.Sleep(checkTimeout) // for requests in flight
@@ -57,7 +57,7 @@ func TestStrictFaults(t *testing.T) {
 // limit below the number of regions is the last ones'. A charge counts in its own region.
 func TestStrictNever(t *testing.T) {
 	s := newFixture()
-	l := s.limiter(t, Config{Local: "ap", Strict: true}, core.PerHour(100), core.PerDay(8))
+	l := s.limiter(Config{Local: "ap", Strict: true}, core.PerHour(100), core.PerDay(8))
 	if d := l.AllowN(t.Context(), "k", 4); d.Allowed || d.RetryAfter != core.Never || d.Region != "us" ||
 		s.notice != "region-shares" {
 		t.Errorf("4 of 8: %+v, a notice %q, want us, which has the largest share, to say never", d, s.notice)
@@ -69,7 +69,7 @@ func TestStrictNever(t *testing.T) {
 			t.Errorf("4 of 12 for this request: %+v, want it admitted by %q", d, want)
 		}
 	}
-	one := s.limiter(t, Config{Local: "ap", Strict: true}, core.PerDay(1).Named("one"))
+	one := s.limiter(Config{Local: "ap", Strict: true}, core.PerDay(1).Named("one"))
 	for _, want := range []bool{true, false} {
 		if d := one.Allow(t.Context(), "k"); d.Allowed != want || d.Err != nil || d.Region != "us" {
 			t.Errorf("1 a day: %+v, want it admitted: %v", d, want)
@@ -107,7 +107,7 @@ func TestStrictAnswers(t *testing.T) {
 		"no time":              {results: [3]stub{allows, allows, allows}, timeout: 1, err: core.ErrTimeout},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			r, _, shares := newStubRule(t, Config{Strict: true})
+			r, _, shares := newStubRule(Config{Strict: true})
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			for i := range shares {
@@ -144,7 +144,7 @@ func TestStrictRecords(t *testing.T) {
 		"down":               {1, stub{d: allows, err: errDown}, false, [3]bool{1: true}},
 		"left":               {1, stub{err: errDown}, true, [3]bool{}},
 	} {
-		r, _, _ := newStubRule(t, Config{Strict: true})
+		r, _, _ := newStubRule(Config{Strict: true})
 		ctx, cancel := context.WithCancel(t.Context())
 		if c.left {
 			cancel()
@@ -164,7 +164,7 @@ func TestStrictRecords(t *testing.T) {
 
 // TestStrictParts: which regions may admit a request, and what time each has.
 func TestStrictParts(t *testing.T) {
-	r, whole, _ := newStubRule(t, Config{Strict: true})
+	r, whole, _ := newStubRule(Config{Strict: true})
 	s := &strict{r}
 	candidates := func(ask core.Ask, want ...int) {
 		t.Helper()

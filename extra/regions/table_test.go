@@ -17,7 +17,7 @@ import (
 func TestFull(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newFixture()
-		l := s.limiter(t, Config{Local: "ap", MaxClients: 1}, core.PerMinute(9))
+		l := s.limiter(Config{Local: "ap", MaxClients: 1}, core.PerMinute(9))
 		if first, second := admitted(t, l, "first", 12), admitted(t, l, "second", 12); first != 9 || second != 3 {
 			t.Errorf("%d and %d admitted, want 9 and the share of 3", first, second)
 		}
@@ -33,13 +33,9 @@ func TestFull(t *testing.T) {
 }
 
 // newEventual returns a rule of 90 a minute in ap, eu and us, and polls for the given number of clients.
-func newEventual(t *testing.T, clients int) *eventual {
-	counts, err := newStore(t, Config{Local: "ap", Stores: three()}).Bind(
-		core.Binding{Limits: []core.Limit{core.PerMinute(90).Named("limit")}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	e := counts.(*eventual)
+func newEventual(clients int) *eventual {
+	e := core.Must(core.Must(New(Config{Local: "ap", Stores: three()})).Bind(
+		core.Binding{Limits: []core.Limit{core.PerMinute(90).Named("limit")}})).(*eventual)
 	e.pollAll(clients)
 	return e
 }
@@ -57,7 +53,7 @@ func (e *eventual) pollAll(clients int) {
 func TestOverdue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const clients, n = 6000, 10 * maxPollCount
-		e := newEventual(t, clients)
+		e := newEventual(clients)
 		time.Sleep(2*time.Second + 100*ms)
 		for i, want := range map[int]bool{0: true, n - 1: true, n + maxPollCount: false} {
 			e.store.table.mu.Lock()
@@ -129,7 +125,7 @@ func TestTableParts(t *testing.T) {
 			t.Errorf("%+v, want %+v", c.usages, want)
 		}
 	}
-	e, other := newEventual(t, 0), newEventual(t, 0)
+	e, other := newEventual(0), newEventual(0)
 	if k := e.holder("k"); k != e.holder("k") || k == other.holder("k") || k == e.holder("l") {
 		t.Error("a client is not one under a rule, or not another one under another rule")
 	}

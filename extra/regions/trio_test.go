@@ -19,13 +19,7 @@ func newTrio(strict, alone bool) *trio {
 	w := newSimulation(rand.New(rand.NewPCG(1, 2)), 3, core.Per(100, time.Minute).Named("limit"))
 	w.loses, w.strict, w.alone, w.leases = 0, strict, alone, false
 	tr := &trio{simulation: w}
-	for i := range 3 {
-		for j := range 3 {
-			if i != j {
-				w.delays[i][j] = 75 * ms
-			}
-		}
-	}
+	w.eachWay(func(time.Duration) time.Duration { return 75 * ms })
 	tr.boot()
 	return tr
 }

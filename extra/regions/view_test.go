@@ -11,7 +11,7 @@ import (
 // TestQuotas: each limit has its own usages, and the flags of the view cover all limits.
 func TestQuotas(t *testing.T) {
 	const now = time.Hour
-	r, _, _ := newStubRule(t, Config{})
+	r, _, _ := newStubRule(Config{})
 	r.binding.Limits = []core.Limit{core.PerDay(90).Named("a"), core.PerDay(60).Named("b")}
 	q := &request{rule: r, limits: r.binding.Limits, home: -1, holder: holder{1}}
 	c := &client{usages: make([]usage, 4)}
@@ -44,41 +44,33 @@ func TestQuotas(t *testing.T) {
 
 // TestQuota: the quota of a limit of 8 by the usages of two other regions, eu with a share of 3 and us with one of 3.
 func TestQuota(t *testing.T) {
-	const now, every, s = 2 * time.Hour, defaultPollInterval, time.Second
-	r, _, _ := newStubRule(t, Config{})
+	const now, ago, every, s = 2 * time.Hour, time.Hour, defaultPollInterval, time.Second
+	r, _, _ := newStubRule(Config{})
 	r.binding.Limits[0].Window = time.Hour
-	old := usage{1, now - time.Hour, 9, 5, now}
+	old := usage{1, ago, 9, 5, now}
+	type both = [2]usage
 	for name, c := range map[string]struct {
-		usages     [2]usage
-		v          view
-		silent     bool // both others are
-		home       int  // 0 for none, or one more
-		quota      quota
-		stale      bool
-		nextExpiry time.Duration
+		usages both
+		v      view
+		silent bool // both others are
+		home   int  // 0 for none, or one more
+		quota  quota
+		stale  bool
+		next   time.Duration
 	}{
-		"one unit": {usages: [2]usage{{1, now, 0, 1, now + s}}, quota: quota{left: 7, most: 7}, nextExpiry: s},
-		"has left since": {usages: [2]usage{{now, now, 0, 1, now}}, quota: quota{left: 7, most: 7}, stale: true,
-			nextExpiry: every},
-		"nothing, long ago": {usages: [2]usage{{1, now, 0, 0, 0}}, quota: quota{left: 8, most: 8}},
-		"about to leave":    {usages: [2]usage{{now, now, 0, 2, now + 1}}, quota: quota{left: 6, most: 6}, nextExpiry: ms},
-		"a window ago":      {usages: [2]usage{old}, quota: quota{left: 8, most: 8}},
-		"less than one ago": {
-			usages: [2]usage{{now, now - time.Hour + 1, 0, 2, now + s}}, quota: quota{left: 6, most: 6}, nextExpiry: s,
-		},
-		"a window ago, a take": {usages: [2]usage{old, old}, v: view{mayAdmit: true}, quota: quota{left: 8, most: 2}},
-		"a window ago, and awaited": {
-			usages: [2]usage{old, old}, v: view{mayAdmit: true, start: 1}, quota: quota{left: 8, most: 8},
-		},
-		"silent": {silent: true, quota: quota{left: 2, most: 2}},
-		"silent, above a share": {
-			usages: [2]usage{{now, now, 0, 4, now + s}}, silent: true, quota: quota{left: 1, most: 1},
-		},
-		"silent, below a share": {
-			usages: [2]usage{{now, now, 0, 1, now + s}}, silent: true, quota: quota{left: 2, most: 2},
-		},
-		"at home":       {silent: true, home: 1, v: view{mayAdmit: true}, quota: quota{left: 8, most: 8}},
-		"far from home": {silent: true, home: 2, v: view{mayAdmit: true}, quota: quota{}},
+		"one unit":              {usages: both{{1, now, 0, 1, now + s}}, quota: quota{7, 7, 0}, next: s},
+		"has left since":        {usages: both{{now, now, 0, 1, now}}, quota: quota{7, 7, 0}, stale: true, next: every},
+		"nothing, long ago":     {usages: both{{1, now, 0, 0, 0}}, quota: quota{8, 8, 0}},
+		"about to leave":        {usages: both{{now, now, 0, 2, now + 1}}, quota: quota{6, 6, 0}, next: ms},
+		"a window ago":          {usages: both{old}, quota: quota{8, 8, 0}},
+		"less than one ago":     {usages: both{{now, ago + 1, 0, 2, now + s}}, quota: quota{6, 6, 0}, next: s},
+		"a window ago, a take":  {usages: both{old, old}, v: view{mayAdmit: true}, quota: quota{8, 2, 0}},
+		"a window ago, awaited": {usages: both{old, old}, v: view{mayAdmit: true, start: 1}, quota: quota{8, 8, 0}},
+		"silent":                {silent: true, quota: quota{2, 2, 0}},
+		"silent, above a share": {usages: both{{now, now, 0, 4, now + s}}, silent: true, quota: quota{1, 1, 0}},
+		"silent, below a share": {usages: both{{now, now, 0, 1, now + s}}, silent: true, quota: quota{2, 2, 0}},
+		"at home":               {silent: true, home: 1, v: view{mayAdmit: true}, quota: quota{8, 8, 0}},
+		"far from home":         {silent: true, home: 2, v: view{mayAdmit: true}, quota: quota{}},
 	} {
 		for _, region := range r.store.regions[1:] {
 			region.failing.Store(0)
@@ -89,9 +81,9 @@ func TestQuota(t *testing.T) {
 		q := &request{rule: r, limits: r.binding.Limits, home: c.home - 1}
 		quota := c.v.readLimit(q, &client{usages: c.usages[:]}, 0, now)
 		quota.localUsed = 0
-		if quota != c.quota || c.v.stale != c.stale || c.v.nextExpiry != c.nextExpiry {
+		if quota != c.quota || c.v.stale != c.stale || c.v.nextExpiry != c.next {
 			t.Errorf("%s: %+v, stale: %v, leaves after %v, want %+v, %v, %v",
-				name, quota, c.v.stale, c.v.nextExpiry, c.quota, c.stale, c.nextExpiry)
+				name, quota, c.v.stale, c.v.nextExpiry, c.quota, c.stale, c.next)
 		}
 	}
 }
