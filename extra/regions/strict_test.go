@@ -130,7 +130,7 @@ func TestStrictAnswers(t *testing.T) {
 
 // TestStrictRecords: the health of a region after a request to it.
 func TestStrictRecords(t *testing.T) {
-	allows, refuses := core.Decision{Allowed: true, Source: core.SourceCounted}, core.Decision{Source: core.SourceCounted}
+	allows := core.Decision{Allowed: true, Source: core.SourceCounted}
 	for name, c := range map[string]struct {
 		region int
 		answer stub
@@ -139,7 +139,7 @@ func TestStrictRecords(t *testing.T) {
 	}{
 		"admitted elsewhere": {1, stub{d: allows}, false, [3]bool{true, false, true}},
 		"admitted here":      {0, stub{d: allows}, false, [3]bool{true}},
-		"refused":            {1, stub{d: refuses}, false, [3]bool{true}},
+		"refused":            {1, stub{d: core.Decision{Source: core.SourceCounted}}, false, [3]bool{true}},
 		"cached":             {1, stub{d: core.Decision{Source: core.SourceCached}}, false, [3]bool{}},
 		"down":               {1, stub{d: allows, err: errDown}, false, [3]bool{1: true}},
 		"left":               {1, stub{err: errDown}, true, [3]bool{}},
