@@ -51,7 +51,8 @@ func TestComparisonLinks(t *testing.T) {
 		}
 		checkLines(t, filepath.Join("../docs", file), lines, want)
 	}
-	if all := strings.Count(string(page), "[source]") + strings.Count(string(page), "[test]"); count != all || count < 50 {
+	if all := strings.Count(string(page), "[source]") + strings.Count(string(page), "[test]"); count != all ||
+		count < 50 {
 		t.Errorf("%d of %d links were checked, want all of at least 50", count, all)
 	}
 }

@@ -26,7 +26,7 @@ type HTTPConfig struct {
 // Check returns the error with which RunHTTP would end, as far as that is known beforehand.
 func (c HTTPConfig) Check() error {
 	if c.Rounds < 1 || c.Slice < time.Second || c.Slice%time.Second != 0 || len(c.Connections) == 0 {
-		return fmt.Errorf("%d rounds of %v with %d numbers of connections: at least one round and one number are needed, "+
+		return fmt.Errorf("%d rounds of %v with %d numbers of connections: give at least one round and number, "+
 			"and whole seconds, since wrk counts in seconds", c.Rounds, c.Slice, len(c.Connections))
 	}
 	for _, n := range c.Connections {
@@ -177,7 +177,8 @@ func (s website) check(requests, left, counted, scripts, commands int64) error {
 	case s.command == "" && scripts > 0:
 		return fmt.Errorf("%d scripts in Redis for a server that should not ask it", scripts)
 	case s.command != "" && (commands < least || commands > most):
-		return fmt.Errorf("%d requests: Redis ran %d times %s, want %d to %d", requests, commands, s.command, least, most)
+		return fmt.Errorf("%d requests: Redis ran %d times %s, want %d to %d", requests, commands, s.command,
+			least, most)
 	case s.counts != nothing && counted < requests, s.counts == exactly && counted > most:
 		return fmt.Errorf("%d requests, and at most %d more: %d were counted", requests, left, counted)
 	}
@@ -203,7 +204,8 @@ func httpLines(connections int, turns [][]turn) (lines [][]string) {
 		bare := ratios(rate, rates[bareSite])
 		line := []string{
 			"", s.name, number(median(rate)), span(rate), number(median(bare)), span(bare),
-			middle(func(t turn) float64 { return t.P50 }) + " us", middle(func(t turn) float64 { return t.P99 }) + " us",
+			middle(func(t turn) float64 { return t.P50 }) + " us",
+			middle(func(t turn) float64 { return t.P99 }) + " us",
 			micros(func(t turn) time.Duration { return t.server.User }) + " + " +
 				micros(func(t turn) time.Duration { return t.server.System }),
 			micros(func(t turn) time.Duration { return t.redis.sum() }),

@@ -152,7 +152,9 @@ func (r *race) add(name string, sash bool, goal Goal, open func(Env) (work, erro
 func decisionRaces() (races []race) {
 	// The rings of a log grow now and then, and a coarse log gets one with its second slot.
 	goals := map[string]Goal{
-		"sash counter": {Ratio: new(1.0), Allocs: new(0.0)}, "sash log": {Ratio: new(0.8)}, "sash bucket": {Allocs: new(0.0)},
+		"sash counter": {Ratio: new(1.0), Allocs: new(0.0)},
+		"sash log":     {Ratio: new(0.8)},
+		"sash bucket":  {Allocs: new(0.0)},
 	}
 	for _, keys := range []int{1000, 1_000_000} {
 		l := load{requests: unlimited, window: time.Hour, room: 1 << 30}

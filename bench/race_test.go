@@ -56,7 +56,8 @@ func TestRace(t *testing.T) {
 		t.Fatalf("%d rows for %d contestants", len(rows), len(remotes()))
 	}
 	for _, row := range rows {
-		if len(row.Values) != c.Rounds || len(row.Ratios) != c.Rounds || !(median(row.Values) > 1) || row.Bytes == nil ||
+		if len(row.Values) != c.Rounds || len(row.Ratios) != c.Rounds || !(median(row.Values) > 1) ||
+			row.Bytes == nil ||
 			!strings.HasPrefix(row.Note, "p99 ") || strings.Contains(row.Note, "server 0 ") {
 			t.Errorf("%+v", row)
 		}
@@ -70,7 +71,8 @@ func TestRace(t *testing.T) {
 	}
 	lines := strings.Split(table.String(), "\n")
 	if len(lines) < 2+len(rows) || !strings.Contains(lines[2], r.name) ||
-		strings.Count(lines[2], "|") != strings.Count(lines[1], "|") || !strings.Contains(table.String(), "Every target") {
+		strings.Count(lines[2], "|") != strings.Count(lines[1], "|") ||
+		!strings.Contains(table.String(), "Every target") {
 		t.Error(table.String())
 	}
 }

@@ -67,7 +67,9 @@ func TestWaitIsEven(t *testing.T) {
 			if i == 0 {
 				store = memstore.New() // of all processes
 			}
-			l := core.Must(core.New(core.Config{Store: store, Limits: []core.Limit{core.RateAndBurst(10, time.Second, 20)}}))
+			l := core.Must(core.New(core.Config{
+				Store: store, Limits: []core.Limit{core.RateAndBurst(10, time.Second, 20)},
+			}))
 			return func(ctx context.Context) error { _, err := l.Wait(ctx, "provider"); return err }
 		}
 		byRate := func(int) func(context.Context) error { return rate.NewLimiter(10, 20).Wait }

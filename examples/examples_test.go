@@ -85,7 +85,8 @@ func (s *server) want(method, path string, status int, limit string) {
 	s.t.Helper()
 	got := s.ask(method, path)
 	if told := got.Header.Get("X-RateLimit-Limit"); got.StatusCode != status || told != limit {
-		s.t.Errorf("%s: %s %s: %s with the limit %q, want %d with %q", s.name, method, path, got.Status, told, status, limit)
+		s.t.Errorf("%s: %s %s: %s with the limit %q, want %d with %q",
+			s.name, method, path, got.Status, told, status, limit)
 	}
 }
 
@@ -116,7 +117,8 @@ func TestExamples(t *testing.T) {
 		s.stop()
 
 		s = start(t, dir, name, shared)
-		redistest.WaitFor(t, name+" to refuse a login", func() error { // a busy machine may take longer than the timeout
+		// A busy machine may take longer than the timeout.
+		redistest.WaitFor(t, name+" to refuse a login", func() error {
 			response := s.ask("POST", "/login")
 			if response.StatusCode == http.StatusOK {
 				admitted++

@@ -276,8 +276,9 @@ func checkInfo(addr, info string) (wrong []error) {
 			addr, fields["master_host"], fields["master_port"], why))
 	}
 	if _, activeActive := fields["crdt_config_version"]; activeActive || fields["role"] == "active-replica" {
-		wrong = append(wrong, fmt.Errorf("sash: %s: this is one of several masters of the same data (Active-Active, or "+
-			"active-replica of KeyDB): each gives a client its whole limit: give limits a database with one master", addr))
+		wrong = append(wrong, fmt.Errorf("sash: %s: this is one of several masters of the same data (Active-Active, "+
+			"or active-replica of KeyDB): each gives a client its whole limit: "+
+			"give limits a database with one master", addr))
 	}
 	return append(wrong, checkMemory(addr, fields))
 }

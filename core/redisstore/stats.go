@@ -80,7 +80,8 @@ func (s *Store) Stats() Stats {
 	}
 	for _, b := range s.client.Breakers(time.Now()) {
 		stats.Breakers = append(stats.Breakers, Breaker{
-			Server: b.Server, State: State(b.State), Changed: b.Changed, FailingSince: b.FailingSince, TripCount: b.TripCount,
+			Server: b.Server, State: State(b.State),
+			Changed: b.Changed, FailingSince: b.FailingSince, TripCount: b.TripCount,
 		})
 	}
 	stats.Refusals, stats.RefusedFromMemory = s.refusals.Stats()

@@ -49,8 +49,8 @@ func (s *fixed) Bind(rule core.Binding) (core.Ledger, error) {
 			"leave it out for the first limit of each rule", s.answer.Limit, rule.Limits)
 	}
 	if n := rule.Limits[binding].Requests; s.answer.Remaining > n {
-		return nil, fmt.Errorf("sash: storetest.Fixed: the Decision has the Remaining %d of a limit of %d: give at most %d",
-			s.answer.Remaining, n, n)
+		return nil, fmt.Errorf("sash: storetest.Fixed: the Decision has the Remaining %d of a limit of %d: "+
+			"give at most %d", s.answer.Remaining, n, n)
 	}
 	return fixedLedger{s.answer, rule.Limits, binding}, nil
 }

@@ -14,7 +14,8 @@ import (
 // api returns the API of the example servers, which are whole programs of their own.
 func api(store core.Store, log *slog.Logger) http.Handler {
 	all := core.Must(core.New(core.Config{
-		Name: "demo", Store: store, Limits: []core.Limit{core.PerMinute(100)}, Observer: core.LogErrors(log, time.Second),
+		Name: "demo", Store: store, Limits: []core.Limit{core.PerMinute(100)},
+		Observer: core.LogErrors(log, time.Second),
 	}))
 	upload := core.Must(all.Rule("upload", core.PerMinute(5)))
 	login := core.Must(all.Rule("login", core.Per(5, 15*time.Minute))).WithPolicy(core.FailClosed)

@@ -116,7 +116,8 @@ func (s *Sentinel) masterOf(sentinel *Server) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	if want := strconv.Itoa(len(s.sentinels) - 1); m["num-other-sentinels"] != want || len(replicas) < len(s.Servers)-1 {
+	if want := strconv.Itoa(len(s.sentinels) - 1); m["num-other-sentinels"] != want ||
+		len(replicas) < len(s.Servers)-1 {
 		return nil, fmt.Errorf("knows %s of %s other sentinels, and %d replicas",
 			m["num-other-sentinels"], want, len(replicas))
 	}

@@ -63,7 +63,9 @@ type Route struct {
 func (adapter Adapter) refusals() map[string]func(Refusal) nethttp.Option {
 	all := map[string]func(Refusal) nethttp.Option{
 		"nethttp": func(refuse Refusal) nethttp.Option {
-			return nethttp.WithRefusal(func(w http.ResponseWriter, r *http.Request, d core.Decision) { _ = refuse(w, r, d) })
+			return nethttp.WithRefusal(func(w http.ResponseWriter, r *http.Request, d core.Decision) {
+				_ = refuse(w, r, d)
+			})
 		},
 	}
 	if adapter.WithRefusal != nil {

@@ -22,7 +22,10 @@ func customRefusals(t *testing.T, adapter Adapter) {
 				handler := func(http.ResponseWriter, *http.Request) {
 					t.Error("a refused request reached the handler")
 				}
-				refuse := func(w http.ResponseWriter, r *http.Request, _ core.Decision) error { c.handler(w, r); return nil }
+				refuse := func(w http.ResponseWriter, r *http.Request, _ core.Decision) error {
+					c.handler(w, r)
+					return nil
+				}
 				h := adapter.Build(rootTree([]Step{exhausted(option(refuse))}, "POST", "/", handler))
 				status, body := exchange(t, h, &logged)
 				got := fmt.Sprint(status, " ", body)

@@ -58,7 +58,8 @@ func handlerErrors(t *testing.T, adapter Adapter) {
 	for name, before := range handlersBeforeError {
 		want := serve(adapter.Build(failing(before)), "GET", "/work")
 		if name == "nothing" && want.Code != adapter.ErrorStatus {
-			t.Fatalf("without a guard: got %d for a handler's error, want the ErrorStatus %d", want.Code, adapter.ErrorStatus)
+			t.Fatalf("without a guard: got %d for a handler's error, want the ErrorStatus %d",
+				want.Code, adapter.ErrorStatus)
 		}
 		inner, outer := newCountRecorder(), newCountRecorder()
 		for what, c := range map[string]struct {

@@ -139,7 +139,8 @@ func requestOutside(t *testing.T, adapter Adapter) {
 		r.SetPathValue("name", "value")
 		panic(http.ErrAbortHandler)
 	}
-	steps := []Step{step(newLimiter(five), outside), step(newLimiter(five), inContext), step(newLimiter(five), inContext)}
+	steps := []Step{step(newLimiter(five), outside), step(newLimiter(five), inContext),
+		step(newLimiter(five), inContext)}
 	defer func() {
 		if recover() == nil || !asked {
 			t.Error("the handler's panic, or the guard outside, was not reached")

@@ -36,10 +36,11 @@ func responseController(t *testing.T, adapter Adapter) {
 		"followed": step(newLimiter(core.PerMinute(2)), counted),
 	}
 	for name, option := range adapter.refusals() {
-		steps["refused by "+name] = exhausted(option(func(w http.ResponseWriter, _ *http.Request, _ core.Decision) error {
+		refuse := func(w http.ResponseWriter, _ *http.Request, _ core.Decision) error {
 			control(w)
 			return nil
-		}))
+		}
+		steps["refused by "+name] = exhausted(option(refuse))
 	}
 	for name, guard := range steps {
 		t.Run(name, func(t *testing.T) {

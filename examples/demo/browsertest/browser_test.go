@@ -65,7 +65,8 @@ func (p *page) countdown() {
 	p.run(chromedp.Evaluate(`spoken = 0;
 		document.querySelectorAll("[role=status]").forEach((e) => new MutationObserver(() => spoken++).observe(e,
 			{ childList: true, characterData: true, subtree: true })); 0`, nil))
-	p.until("a refused client to come back", `/200: it came back/.test(document.getElementById("countdown").textContent)`)
+	p.until("a refused client to come back",
+		`/200: it came back/.test(document.getElementById("countdown").textContent)`)
 	if n := p.number(`spoken`); n > 2 {
 		p.t.Errorf("a screen reader hears %d texts while a client waits, want at most 2", n)
 	}
@@ -96,7 +97,8 @@ func (p *page) calm() {
 	p.t.Helper()
 	p.fresh()
 	p.run(chromedp.Evaluate(`drawings = 0; fill = CanvasRenderingContext2D.prototype.fillRect;
-		CanvasRenderingContext2D.prototype.fillRect = function (...a) { drawings++; return fill.apply(this, a); }; 0`, nil))
+		CanvasRenderingContext2D.prototype.fillRect = function (...a) { drawings++; return fill.apply(this, a); };
+		0`, nil))
 	during := func(what string, least, most int) {
 		p.t.Helper()
 		p.run(chromedp.Sleep(300*time.Millisecond), chromedp.Evaluate(`drawings = 0`, nil), chromedp.Sleep(time.Second))
@@ -160,7 +162,8 @@ func (p *page) outage() {
 	}
 	p.until("fail closed", status("closed", "503"))
 	p.until("fail open", status("open", "200"))
-	p.until("fallback", `/counted in this process/.test(document.querySelector("#fallback [data-f=source]").textContent)`)
+	p.until("fallback",
+		`/counted in this process/.test(document.querySelector("#fallback [data-f=source]").textContent)`)
 	p.click("#away")
 	for _, name := range []string{"open", "closed", "fallback"} {
 		p.until(name, fmt.Sprintf(
@@ -216,7 +219,8 @@ func (p *page) gone() {
 func TestDeadRedis(t *testing.T) {
 	p := open(t, "redis://127.0.0.1:1")
 	p.until("the truth", `document.getElementById("store").textContent === "Redis does not answer"`)
-	if got := p.text("#there"); !strings.HasPrefix(got, "Redis does not answer: ") || !strings.HasSuffix(got, " is off.") {
+	if got := p.text("#there"); !strings.HasPrefix(got, "Redis does not answer: ") ||
+		!strings.HasSuffix(got, " is off.") {
 		t.Errorf("the page says %q", got)
 	}
 	p.click(`[data-play=steady]`)

@@ -241,7 +241,8 @@ func (s state) shown() string {
 		if j.Worst > s.Settings.Limit {
 			verdict = fmt.Sprintf("%d too many", j.Worst-s.Settings.Limit)
 		}
-		rows = append(rows, fmt.Sprintf("%d let in, %d refused; %d let in, %s", j.Admitted, j.Refused, j.Worst, verdict))
+		rows = append(rows, fmt.Sprintf("%d let in, %d refused; %d let in, %s",
+			j.Admitted, j.Refused, j.Worst, verdict))
 	}
 	parts := strings.ReplaceAll(strings.Trim(fmt.Sprint(s.Replicas), "[]"), " ", ", ")
 	rows = append(rows, fmt.Sprintf("%s: together %d.", parts, s.Judges["log"].Admitted))

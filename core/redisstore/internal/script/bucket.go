@@ -38,6 +38,7 @@ func readBucket(s string, _ window.Limit, now int64) (f facts, rest string, ok b
 }
 
 func decideBucket(f facts, l window.Limit, now, stamp, cost int64) window.Verdict {
-	_, v := window.Bucket{At: f.newest, Owed: f.own[0], Fraction: f.own[1], Elapsed: f.own[2]}.Decide(l, now, stamp, cost)
+	b := window.Bucket{At: f.newest, Owed: f.own[0], Fraction: f.own[1], Elapsed: f.own[2]}
+	_, v := b.Decide(l, now, stamp, cost)
 	return v
 }

@@ -36,14 +36,17 @@ func TestDo(t *testing.T) {
 		"cannot be read": {replies: []any{panics("length")}, sent: "evalsha", err: "cannot read the reply: length"},
 		"too long":       {replies: []any{admitted + "A-"}, sent: "evalsha", err: "cannot be read"},
 		"a slot moves": {
-			replies: []any{tryAgain, tryAgain, tryAgain, admitted}, sent: strings.Repeat("evalsha ", 4), elapsed: 7 * ms,
+			replies: []any{tryAgain, tryAgain, tryAgain, admitted},
+			sent:    strings.Repeat("evalsha ", 4), elapsed: 7 * ms,
 		},
 		"moves to a server that does not know the script": {
 			replies: []any{tryAgain, replyError("NOSCRIPT"), tryAgain, admitted}, sent: "evalsha evalsha eval eval",
 			elapsed: 3 * ms,
 		},
-		"moves for long": {replies: []any{tryAgain}, sent: strings.Repeat("evalsha ", 7), elapsed: 63 * ms, err: "TRYAGAIN"},
-		"late":           {sent: "evalsha", elapsed: 100 * ms, err: "no answer within the timeout"},
+		"moves for long": {
+			replies: []any{tryAgain}, sent: strings.Repeat("evalsha ", 7), elapsed: 63 * ms, err: "TRYAGAIN",
+		},
+		"late": {sent: "evalsha", elapsed: 100 * ms, err: "no answer within the timeout"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -234,7 +237,8 @@ func TestRead(t *testing.T) {
 			if n > 0 && want[n] == script.ErrReply && want[n-1] == want[n] && err != before {
 				t.Errorf("%q, call %d: %v, want %v as it is", reply, n, err, before)
 			}
-			if c != cmd.calls[n] || !errors.Is(err, want[n]) || err == nil && !d.Allowed || (err == nil) != (want[n] == nil) {
+			if c != cmd.calls[n] || !errors.Is(err, want[n]) || err == nil && !d.Allowed ||
+				(err == nil) != (want[n] == nil) {
 				t.Errorf("%q, call %d: %+v, %v, want %v", reply, n, d, err, want[n])
 			}
 			n, before = n+1, err

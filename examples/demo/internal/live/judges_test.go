@@ -116,7 +116,8 @@ func TestNews(t *testing.T) {
 			time.Sleep(10 * time.Millisecond)
 		}
 		s = p.state(0)
-		if n := len(s.Events); n != maxEvents || s.Events[n-1].Seq != 3+3*maxEvents || s.Events[0].Seq != 4+2*maxEvents {
+		if n := len(s.Events); n != maxEvents || s.Events[n-1].Seq != 3+3*maxEvents ||
+			s.Events[0].Seq != 4+2*maxEvents {
 			t.Errorf("%d events up to %d", n, s.Seq)
 		}
 		if got := s.Judges["log"]; got.Admitted+got.Refused != 3+3*maxEvents || got.Worst != 2 {

@@ -31,7 +31,8 @@ func TestWorst(t *testing.T) {
 				most = max(most, n)
 			}
 			if w.most != most || w.last.Sub(w.first) >= window {
-				t.Fatalf("seed %d: the worst window holds %d from %v to %v, want %d", seed, w.most, w.first, w.last, most)
+				t.Fatalf("seed %d: the worst window holds %d from %v to %v, want %d",
+					seed, w.most, w.first, w.last, most)
 			}
 			if len(w.stamps) > 60 {
 				t.Fatalf("seed %d: %d stamps are kept", seed, len(w.stamps))
