@@ -151,19 +151,14 @@ func (q *Queue[Q, A]) Deadline(batch []*Call[Q, A]) (failAt, end time.Time) {
 	if c := batch[0]; c.inline { // the caller leaves at its deadline
 		return c.Deadline, c.Deadline
 	}
-	return deadlineOf(batch, time.Now().Add(q.config.MinWait))
-}
-
-// deadlineOf returns the same, with failAt no earlier than least.
-func deadlineOf[Q, A any](batch []*Call[Q, A], least time.Time) (failAt, end time.Time) {
-	noDeadline := false
+	least, endless := time.Now().Add(q.config.MinWait), false
 	for _, c := range batch {
 		own := c.Deadline
 		if own.IsZero() {
 			own, _ = c.Context.Deadline()
 		}
 		if own.IsZero() {
-			noDeadline = true
+			endless = true
 			continue
 		}
 		if own.Before(least) {
@@ -173,7 +168,7 @@ func deadlineOf[Q, A any](batch []*Call[Q, A], least time.Time) (failAt, end tim
 			end = own
 		}
 	}
-	if noDeadline {
+	if endless {
 		end = time.Time{}
 	}
 	return failAt, end

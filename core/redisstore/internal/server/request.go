@@ -134,7 +134,7 @@ func (cmd *command) read(err error, f func(c *call, d core.Decision, err error))
 				own = script.NotRead(rest)
 			}
 			if own != nil {
-				own = hintOf(own)
+				own = withHint(own)
 			}
 			if errors.Is(own, script.ErrReply) {
 				err = own // where the next part begins is not known
@@ -142,12 +142,4 @@ func (cmd *command) read(err error, f func(c *call, d core.Decision, err error))
 		}
 		f(c, d, own)
 	}
-}
-
-// hintOf returns an error of reading with a hint, unless the reply is one that no script of the store gives.
-func hintOf(err error) error {
-	if errors.Is(err, script.ErrReply) || errors.Is(err, script.ErrMismatch) {
-		return err
-	}
-	return withHint(err)
 }

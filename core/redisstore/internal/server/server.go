@@ -143,7 +143,7 @@ func (s *Server) ask(calls []*call, generation uint64) (inTime bool) {
 	s.countBatch(uint64(len(calls)))
 	failAt, deadline := s.queue.Deadline(calls)
 	a := s.newAttempt(calls[0].Context, s.breaker, generation, failAt, deadline)
-	cmds := encode(a, calls, s.shared.in(generation))
+	cmds := encode(a, calls, s.shared.shareGeneration.Load() == generation+1)
 	s.send(a, cmds)
 	failure, missed := summarize(cmds)
 	if failure != nil {

@@ -24,9 +24,6 @@ type sharedScripts struct {
 	probeGeneration atomic.Uint64 // the generation of the latest probe, plus one
 }
 
-// in reports whether such scripts may be sent in a generation of the breaker.
-func (s *sharedScripts) in(generation uint64) bool { return s.shareGeneration.Load() == generation+1 }
-
 // proxyText is the notice of a proxy that sends scripts to several servers.
 const proxyText = "behind this address is a proxy that sends a script to the server of its first key, " +
 	"and other keys of the script are counted there too: so each request gets a script of its own, " +
