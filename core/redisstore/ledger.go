@@ -73,7 +73,7 @@ func (l *ledger) Usage(ctx context.Context, key string) ([]core.Usage, error) {
 // Return implements [core.Ledger]. It sends a script of its own, once.
 func (l *ledger) Return(ctx context.Context, back core.Refund) (int64, error) {
 	s := script.Return()
-	units, err := l.command(ctx, l.rule.ReturnArgs(s, back), s.Source)
+	units, err := l.command(ctx, back.Key, l.rule.ReturnArgs(s, back), s.Source)
 	if err == nil && (units < 0 || units > back.Units) {
 		return 0, script.NotRead(strconv.FormatInt(units, 10))
 	}
@@ -82,14 +82,15 @@ func (l *ledger) Return(ctx context.Context, back core.Refund) (int64, error) {
 
 // Reset implements [core.Ledger].
 func (l *ledger) Reset(ctx context.Context, key string) error {
-	_, err := l.command(ctx, l.rule.Keys([]any{"del"}, key), "")
+	_, err := l.command(ctx, key, l.rule.Keys([]any{"del"}, key), "")
 	return err
 }
 
-// command has a command sent, and returns the number in its reply.
-func (l *ledger) command(ctx context.Context, args []any, source string) (int64, error) {
+// command has a command about key sent, and returns the number in its reply.
+func (l *ledger) command(ctx context.Context, key string, args []any, source string) (int64, error) {
 	c := server.Command{Args: args, Source: source}
-	if _, err := l.store.client.Do(ctx, time.Time{}, &server.Request{Rule: &l.rule, Command: &c}); err != nil {
+	r := server.Request{Ask: core.Ask{Key: key}, Rule: &l.rule, Command: &c}
+	if _, err := l.store.client.Do(ctx, time.Time{}, &r); err != nil {
 		return 0, err
 	}
 	return c.Result, nil

@@ -191,8 +191,7 @@ func (s *Store) Close() error {
 // 2^16 scripts.
 const maxScripts = 128
 
-// script returns the script for the limits of a rule. To render one takes most of a millisecond. Requests by a script
-// that is no longer cached are decided all the same, but share no script with requests by the one that replaces it.
+// script returns the script for the limits of a rule. To render one takes most of a millisecond.
 func (s *Store) script(lease bool, limits []core.Limit) script.Script {
 	shape := script.Shape(lease, limits)
 	s.mu.Lock()
@@ -201,10 +200,7 @@ func (s *Store) script(lease bool, limits []core.Limit) script.Script {
 		return known
 	}
 	if len(s.scripts) >= maxScripts {
-		for other := range s.scripts {
-			delete(s.scripts, other)
-			break
-		}
+		clear(s.scripts)
 	}
 	added := script.Decide(lease, limits)
 	s.scripts[shape] = added

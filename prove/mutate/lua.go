@@ -98,7 +98,7 @@ func init() {
 	*text = (*text)[:from] + edit[3] + (*text)[to:]
 	limits := []core.Limit{core.PerMinute(1), core.PerMinute(1), core.PerMinute(1).Using(core.SlidingCounter),
 		core.PerMinute(1).Using(core.CoarseLog), core.PerMinute(1).Using(core.Bucket)}
-	for _, source := range []string{decideSource(true, limits), returnSource()} {
+	for _, source := range []string{Decide(true, limits).Source, Return().Source} {
 		if _, err := parse.Parse(strings.NewReader(source), "script"); err != nil {
 			os.Exit(9)
 		}

@@ -151,7 +151,12 @@ func (q *Queue[Q, A]) Deadline(batch []*Call[Q, A]) (failAt, end time.Time) {
 	if c := batch[0]; c.inline { // the caller leaves at its deadline
 		return c.Deadline, c.Deadline
 	}
-	least, endless := time.Now().Add(q.config.MinWait), false
+	return deadlineOf(batch, time.Now().Add(q.config.MinWait))
+}
+
+// deadlineOf returns the same, with failAt no earlier than least.
+func deadlineOf[Q, A any](batch []*Call[Q, A], least time.Time) (failAt, end time.Time) {
+	endless := false
 	for _, c := range batch {
 		own := c.Deadline
 		if own.IsZero() {

@@ -25,7 +25,7 @@ func TestRendered(t *testing.T) {
 	for n, want := range rendered {
 		sum := sha256.New()
 		if n == 0 {
-			io.WriteString(sum, returnSource())
+			io.WriteString(sum, Return().Source)
 		} else {
 			renderAll(sum, core.Algorithms()[:n])
 		}
@@ -44,7 +44,7 @@ func renderAll(sum io.Writer, algorithms []core.Algorithm) {
 			w := windows[rng.IntN(3+n%2)] // the last does not stand in the script
 			limits[i] = core.Per(10, w).Using(algorithms[rng.IntN(len(algorithms))])
 		}
-		io.WriteString(sum, decideSource(rng.IntN(2) == 0, limits)+"\x00")
+		io.WriteString(sum, Decide(rng.IntN(2) == 0, limits).Source+"\x00")
 	}
 }
 
@@ -63,7 +63,7 @@ func TestScriptsFew(t *testing.T) {
 			}
 			shape := Shape(false, limits)
 			if _, known := sources[shape]; !known {
-				sources[shape] = decideSource(false, limits)
+				sources[shape] = Decide(false, limits).Source
 			}
 		}
 		different := map[string]bool{}

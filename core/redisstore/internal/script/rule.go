@@ -206,14 +206,6 @@ func (r *Rule) ReturnArgs(s Script, back core.Refund) []any {
 	return args
 }
 
-// FirstKey returns the first key of the call of a script, or of a DEL. All keys of a call are on one server.
-func FirstKey(args []any) string {
-	if args[0] == "del" {
-		return args[1].(string)
-	}
-	return args[3].(string)
-}
-
 // isCharge reports whether a request is counted whatever the limits say.
 func isCharge(a *core.Ask) bool { return a.Override != nil && a.Override.Charge }
 

@@ -34,13 +34,22 @@ func Make(source string) Script {
 const MaxLimits = 16
 
 // Decide returns the script for the limits of rules of one [Shape], or of their leases. To render it takes most of a
-// millisecond.
+// millisecond. It panics if an algorithm is unknown.
 func Decide(lease bool, limits []core.Limit) Script {
-	return Make(decideSource(lease, limits))
+	return Make(compact(execute("decide", ruleVariables(lease, limits))))
 }
 
 // Return returns the script by which units are given back, whatever the rule.
-var Return = sync.OnceValue(func() Script { return Make(returnSource()) })
+var Return = sync.OnceValue(func() Script {
+	functions, names := "", []string(nil)
+	for _, own := range algorithms {
+		if own != nil {
+			functions += part(own.steps+" return", nil)
+			names = append(names, own.steps+" = "+own.steps)
+		}
+	}
+	return Make(compact(execute("return", variables{"Functions": functions, "Steps": strings.Join(names, ", ")})))
+})
 
 // Shape returns what the limits of rules have in common that have one script.
 func Shape(lease bool, limits []core.Limit) string {
@@ -109,23 +118,6 @@ var templates = sync.OnceValue(func() map[string]*parse.Tree {
 
 // variables are the fields of a template, such as {{.Window}}. In {{if}} the empty text is false.
 type variables map[string]string
-
-// decideSource returns the script for such limits in this order. It panics if an algorithm is unknown.
-func decideSource(lease bool, limits []core.Limit) string {
-	return compact(execute("decide", ruleVariables(lease, limits)))
-}
-
-// returnSource returns the script of return.lua.
-func returnSource() string {
-	functions, names := "", []string(nil)
-	for _, own := range algorithms {
-		if own != nil {
-			functions += part(own.steps+" return", nil)
-			names = append(names, own.steps+" = "+own.steps)
-		}
-	}
-	return compact(execute("return", variables{"Functions": functions, "Steps": strings.Join(names, ", ")}))
-}
 
 // part returns a template of an algorithm, or "" if it has none of this name.
 func part(name string, own variables) string {

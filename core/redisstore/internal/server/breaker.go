@@ -46,10 +46,9 @@ type breaker struct {
 
 	mu         sync.Mutex // guards the fields below
 	status     Status
-	failures   int       // in a row
-	max        int       // failures that open the breaker
-	retryAt    time.Time // when the next probe is due
-	generation uint64    // of the state: results of calls that started in an earlier one are ignored
+	failures   int    // in a row
+	max        int    // failures that open the breaker
+	generation uint64 // of the state: results of calls that started in an earlier one are ignored
 }
 
 func newBreaker(addr string, failures int) *breaker {
@@ -70,7 +69,7 @@ func (b *breaker) start() (generation uint64, err error) {
 func (b *breaker) startProbe(now time.Time) (generation uint64, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.status.State != Open || now.Before(b.retryAt) {
+	if b.status.State != Open || now.Sub(b.status.Changed) < breakerPause {
 		return 0, false
 	}
 	b.enter(HalfOpen, now)
@@ -90,10 +89,8 @@ func (b *breaker) report(generation uint64, err error) {
 		}
 	default:
 		if b.failures++; b.status.State == HalfOpen || b.failures >= b.max {
-			now := time.Now()
 			b.openErr.Store(b.openError(err))
-			b.retryAt = now.Add(breakerPause)
-			b.enter(Open, now)
+			b.enter(Open, time.Now())
 		}
 	}
 }

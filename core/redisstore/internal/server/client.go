@@ -22,7 +22,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/sashlimit/sash/core"
-	"github.com/sashlimit/sash/core/redisstore/internal/script"
 )
 
 // Client sends the requests of a store through the user's client. It is safe for concurrent use.
@@ -31,8 +30,10 @@ type Client struct {
 	Default *Server // the only one, or the one for keys whose server is not known
 
 	config Config
-	nodes  nodes
 	ring   *redis.Ring // RDB, if it is one
+
+	mu    sync.Mutex                // guards nodes
+	nodes map[*redis.Client]*Server // the masters of a cluster or the shards of a ring
 
 	// Whether the map of slots of a cluster has been loaded. Before, asking for the master of a key may wait for the
 	// network.
@@ -64,16 +65,9 @@ func New(rdb redis.UniversalClient, config Config) *Client {
 func (c *Client) Do(ctx context.Context, deadline time.Time, r *Request) (core.Decision, error) {
 	s := c.Default
 	if c.Single == nil {
-		r.cmdArgs = r.args()
-		s = c.serverFor(ctx, script.FirstKey(r.cmdArgs))
+		s = c.serverFor(ctx, r.Rule.Keys(nil, r.Key)[0].(string)) // all keys of a client are on one server
 	}
 	return s.do(ctx, deadline, r)
-}
-
-// nodes are the masters of a cluster or the shards of a ring, by the client that go-redis has for each.
-type nodes struct {
-	mu       sync.Mutex
-	byClient map[*redis.Client]*Server
 }
 
 // maxNodes bounds what is kept of servers that are gone.
@@ -101,17 +95,16 @@ func (c *Client) serverFor(ctx context.Context, key string) *Server {
 
 // serverOf returns the server of a node, of which there is one at a time.
 func (c *Client) serverOf(node *redis.Client) *Server {
-	s := &c.nodes
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if known := s.byClient[node]; known != nil {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if known := c.nodes[node]; known != nil {
 		return known
 	}
-	if s.byClient == nil || len(s.byClient) >= maxNodes {
-		s.byClient = map[*redis.Client]*Server{}
+	if c.nodes == nil || len(c.nodes) >= maxNodes {
+		c.nodes = map[*redis.Client]*Server{}
 	}
-	s.byClient[node] = newServer(&c.transport, &c.config, node)
-	return s.byClient[node]
+	c.nodes[node] = newServer(&c.transport, &c.config, node)
+	return c.nodes[node]
 }
 
 // loadMap has the map of a cluster loaded in the background. After a failure the next load waits for breakerPause.
@@ -151,9 +144,9 @@ const idleAfter = time.Minute
 // the latest counts.
 func (c *Client) Breakers(now time.Time) []Status {
 	latest := map[string]*Server{}
-	c.nodes.mu.Lock()
-	defer c.nodes.mu.Unlock()
-	for _, s := range c.nodes.byClient {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, s := range c.nodes {
 		if other := latest[s.addr]; other == nil || other.created.Before(s.created) {
 			latest[s.addr] = s
 		}

@@ -30,7 +30,7 @@ func TestServersBounded(t *testing.T) {
 		if s == c.Default || c.serverOf(s.node) != s {
 			t.Fatalf("server %d is not the same again", i)
 		}
-		if n := len(c.nodes.byClient); n > 256 {
+		if n := len(c.nodes); n > 256 {
 			t.Fatalf("%d servers are kept", n)
 		}
 	}

@@ -19,8 +19,6 @@ type Request struct {
 	Rule    *script.Rule
 	Usage   []core.Usage // for a Usage, which is a request of cost 0: filled in from the reply
 	Command *Command     // for a command
-
-	cmdArgs []any // the arguments of the command, if they were needed to find the server
 }
 
 // Command is a command whose reply is a number: a script that gives units back, or a DEL.
@@ -40,10 +38,7 @@ func (r *Request) source() string {
 
 // args returns the arguments of the request's command.
 func (r *Request) args() []any {
-	switch {
-	case r.cmdArgs != nil:
-		return r.cmdArgs
-	case r.Command != nil:
+	if r.Command != nil {
 		return r.Command.Args
 	}
 	return r.Rule.EvalArgs(&r.Ask)

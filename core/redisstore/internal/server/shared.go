@@ -69,17 +69,16 @@ func (s *Server) probe(ctx context.Context) (shared bool, err error) {
 	for i := range calls {
 		calls[i] = &call{Request: Request{Ask: core.Ask{Key: name + strconv.Itoa(i), Cost: 1}, Rule: &rule}}
 	}
-	fail := func(_ *call, _ core.Decision, own error) {
-		if err == nil {
-			err = own
-		}
-	}
 	ask := func(shared bool) []*command {
 		cmds := encode(ctx, calls, shared)
 		s.send(ctx, cmds)
 		cmds = s.sendAgain(ctx, cmds)
 		for _, cmd := range cmds {
-			cmd.read(cmd.Err(), fail)
+			cmd.read(cmd.Err(), func(_ *call, _ core.Decision, own error) {
+				if err == nil {
+					err = own
+				}
+			})
 		}
 		return cmds
 	}
