@@ -254,7 +254,7 @@ func TestKeyGone(t *testing.T) {
 			whole := func(what string, at int64) {
 				t.Helper()
 				ttl := rdb.PTTL(ctx, key).Val()
-				if _, err := c.rule.ReadAlone(c.runAt(t, c.rule.Script, c.rule.EvalArgs(&core.Ask{Key: "k"}), at),
+				if _, err := c.rule.ReadAlone(c.runAt(t, c.rule.Script, c.evalArgs(core.Ask{Key: "k"}), at),
 					&core.Ask{Key: "k"}, nil); err != nil || ttl == -1 {
 					t.Errorf("%v, %s: the key holds %s for %v: %v", a, what, dump(t, rdb, c, "k"), ttl, err)
 				}
@@ -271,7 +271,7 @@ func TestKeyGone(t *testing.T) {
 				}
 				c.takeAt(t, "k", 1, true, now+61_000_000) // the others are dropped by a log
 				at := now + 61_000_001*int64(i%2+1)
-				c.runAt(t, gone, c.rule.EvalArgs(&core.Ask{Key: "k", Cost: cost}), at)
+				c.runAt(t, gone, c.evalArgs(core.Ask{Key: "k", Cost: cost}), at)
 				whole("a request", at)
 			}
 			c.takeAt(t, "k", 7, true, now+61_000_000)

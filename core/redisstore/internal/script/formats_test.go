@@ -110,7 +110,7 @@ func TestFormats(t *testing.T) {
 			if !slices.Equal(wrote, values) {
 				t.Errorf("%v: the script wrote %x, want %x", a, wrote, values)
 			}
-			got := c.runAt(t, c.rule.Script, c.rule.EvalArgs(&ask), e.asked)
+			got := c.runAt(t, c.rule.Script, c.evalArgs(ask), e.asked)
 			if e.reply != "" && got != bytesOf(t, a, e.reply) {
 				t.Errorf("%v: the script replied %x, want %s", a, got, e.reply)
 			}

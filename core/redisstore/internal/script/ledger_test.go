@@ -79,7 +79,7 @@ func (l *ledger) send(ctx context.Context, args []any, source string) (string, e
 
 // take decides a request.
 func (l *ledger) take(ask core.Ask) (core.Decision, error) {
-	reply, err := l.send(ctx, l.rule.EvalArgs(&ask), l.rule.Script.Source)
+	reply, err := l.send(ctx, l.evalArgs(ask), l.rule.Script.Source)
 	if err != nil {
 		return core.Decision{}, err
 	}
@@ -148,7 +148,7 @@ func (l *ledger) runAt(t *testing.T, s script.Script, args []any, now int64) str
 // askAt decides a request when the server's clock shows now.
 func (l *ledger) askAt(t *testing.T, ask core.Ask, now int64) core.Decision {
 	t.Helper()
-	d, err := l.rule.ReadAlone(l.runAt(t, l.rule.Script, l.rule.EvalArgs(&ask), now), &ask, nil)
+	d, err := l.rule.ReadAlone(l.runAt(t, l.rule.Script, l.evalArgs(ask), now), &ask, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -213,13 +213,16 @@ func asking(l *ledger, key string, cost int64, charge bool) request {
 	return request{core.Ask{Key: key, Cost: cost, Peek: !charge}, l}
 }
 
+// evalArgs returns the script's call for one request.
+func (l *ledger) evalArgs(ask core.Ask) []any { return command([]request{{ask, l}}) }
+
 // command returns the script's call for requests together.
 func command(batch []request) []any {
 	var all []script.Request
 	for i := range batch {
 		all = append(all, script.Request{Rule: &batch[i].ledger.rule, Ask: &batch[i].Ask})
 	}
-	return script.BatchArgs(all)
+	return script.EvalArgs(all)
 }
 
 // together has the script decide requests together, and returns its reply.

@@ -141,18 +141,7 @@ func suffix(l core.Limit) string {
 	return s
 }
 
-// EvalArgs returns the script's call for one request.
-func (r *Rule) EvalArgs(a *core.Ask) []any {
-	args := make([]any, 0, 4+len(r.Limits)+len(r.Args))
-	args = append(args, "evalsha", r.Script.SHA, r.numkeys)
-	args = append(r.Keys(args, a.Key), r.Args...)
-	if isPlain(a) {
-		return args
-	}
-	return appendCost(args, a)
-}
-
-// Request is a request that is decided together with others.
+// Request is a request to decide by a rule.
 type Request struct {
 	Rule *Rule
 	*core.Ask
@@ -161,9 +150,9 @@ type Request struct {
 // maxStackRequests is the number of requests whose keys fit into buffers on the stack: a batch has no more.
 const maxStackRequests = 32
 
-// BatchArgs returns the call for requests of one script. Its memory is not used again: a call that goes on after its
+// EvalArgs returns the call for requests of one script. Its memory is not used again: a call that goes on after its
 // deadline may still read it.
-func BatchArgs(requests []Request) []any {
+func EvalArgs(requests []Request) []any {
 	first := requests[0].Rule
 	args := make([]any, 3, 3+len(requests)*(len(first.Limits)+len(first.Args)+2))
 	var keys [64 * maxStackRequests]byte
@@ -178,9 +167,14 @@ func BatchArgs(requests []Request) []any {
 		args[2] = strconv.Itoa(len(args) - 3)
 	}
 	args = append(args, first.Args...)
-	if !slices.ContainsFunc(requests, func(q Request) bool { return q.Rule != first || !isPlain(q.Ask) }) {
-		return args // mostly
+	if slices.ContainsFunc(requests, func(q Request) bool { return q.Rule != first || !isPlain(q.Ask) }) {
+		args = appendCosts(args, requests)
 	}
+	return args
+}
+
+// appendCosts appends what the requests cost, and the limits of those whose rule is another than the one before.
+func appendCosts(args []any, requests []Request) []any {
 	for i, q := range requests {
 		if i > 0 && q.Rule != requests[i-1].Rule {
 			args = append(append(args, "+"), q.Rule.Args...)

@@ -36,14 +36,6 @@ func (r *Request) source() string {
 	return r.Rule.Script.Source
 }
 
-// args returns the arguments of the request's command.
-func (r *Request) args() []any {
-	if r.Command != nil {
-		return r.Command.Args
-	}
-	return r.Rule.EvalArgs(&r.Ask)
-}
-
 // sharesScript reports whether two requests may be decided by one script.
 func (r *Request) sharesScript(o *Request) bool {
 	return r.Command == nil && o.Command == nil && r.Rule.Script.SHA == o.Rule.Script.SHA
@@ -75,9 +67,9 @@ func newCommand(ctx context.Context, args []any, calls []*call) *command {
 }
 
 // encode returns the commands for a batch: a script for each request, or, if shared, one for all that have the same.
-func encode(ctx context.Context, calls []*call, shared bool) []*command {
+func encode(ctx context.Context, calls []*call, shared bool) (cmds []*command) {
 	if len(calls) == 1 {
-		return []*command{newCommand(ctx, calls[0].Request.args(), calls)}
+		return []*command{newCommand(ctx, commandArgs(calls), calls)}
 	}
 	return encodeGroups(ctx, calls, shared)
 }
@@ -92,22 +84,21 @@ func encodeGroups(ctx context.Context, calls []*call, shared bool) (cmds []*comm
 		groups[i] = append(groups[i], c)
 	}
 	for _, g := range groups {
-		if len(g) == 1 {
-			cmds = append(cmds, encode(ctx, g, false)...)
-		} else {
-			cmds = append(cmds, newCommand(ctx, batchArgs(g), g))
-		}
+		cmds = append(cmds, newCommand(ctx, commandArgs(g), g))
 	}
 	return cmds
 }
 
-// batchArgs returns the arguments of one script for several requests.
-func batchArgs(calls []*call) []any {
-	requests := make([]script.Request, len(calls))
-	for i, c := range calls {
-		requests[i] = script.Request{Rule: c.Request.Rule, Ask: &c.Request.Ask}
+// commandArgs returns the arguments of the command for one request, or for several that share a script.
+func commandArgs(calls []*call) []any {
+	if c := calls[0].Request.Command; c != nil {
+		return c.Args
 	}
-	return script.BatchArgs(requests)
+	requests := make([]script.Request, 0, batch.MaxBatch) // on the stack
+	for _, c := range calls {
+		requests = append(requests, script.Request{Rule: c.Request.Rule, Ask: &c.Request.Ask})
+	}
+	return script.EvalArgs(requests)
 }
 
 // read calls f with each call of a command and its part of the reply, or err.

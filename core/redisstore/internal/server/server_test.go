@@ -185,8 +185,8 @@ func TestBreakerOpensBeforeBatch(t *testing.T) {
 // TestCommandAllocations: the arguments for a request take three pieces of memory: the text of its keys, the argument
 // that is its key, and the list of arguments. What the text is built in, 2 KB for a batch, stays on the stack.
 func TestCommandAllocations(t *testing.T) {
-	r := newRequest()
-	if n := testing.AllocsPerRun(100, func() { r.args() }); n > 3 {
+	calls := []*call{batch.NewCall[Request, core.Decision](t.Context(), time.Time{}, *newRequest())}
+	if n := testing.AllocsPerRun(100, func() { commandArgs(calls) }); n > 3 {
 		t.Errorf("%v allocations, want at most 3", n)
 	}
 }
