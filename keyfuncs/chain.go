@@ -3,6 +3,7 @@ package keyfuncs
 import (
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 )
 
@@ -14,7 +15,7 @@ func (c *ipConfig) client(r *http.Request) (client netip.Addr, reason string) {
 	if c.header != "" {
 		return parseSingle(r.Header[c.header])
 	}
-	return c.walk(list{lines: r.Header[xForwardedFor]})
+	return c.walk(r.Header[xForwardedFor])
 }
 
 // Reasons for OnUntrusted.
@@ -53,70 +54,37 @@ func parseSingle(lines []string) (addr netip.Addr, reason string) {
 }
 
 // walk returns the address of the client: it goes from the end of the list past the trusted proxies. Each element was
-// appended by the hop after it, so an element counts only if all hops after it are trusted.
-func (c *ipConfig) walk(l list) (addr netip.Addr, reason string) {
-	for hop := 1; ; hop++ {
-		element, ok := l.next()
-		switch {
-		case l.tooLong, ok && hop > maxElements:
-			return netip.Addr{}, tooLong
-		case !ok && hop == 1:
-			return netip.Addr{}, missing
-		case !ok && !c.hasProxies && c.hops > 0:
-			return netip.Addr{}, tooShort
-		case !ok:
-			return addr, "" // all elements are trusted: the first one is the client
-		}
-		if addr, ok = parseNode(trim(element)); !ok {
-			return netip.Addr{}, malformed
-		}
-		addr = addr.WithZone("")
-		switch {
-		case hop == c.hops:
-			return addr, ""
-		case c.hasProxies || c.hops == 0:
-			if !c.trusted.contains(addr) {
+// appended by the hop after it, so an element counts only if all hops after it are trusted. An empty line has one empty
+// element. Whether an element is too long does not depend on the text before it, which the client may have written.
+func (c *ipConfig) walk(lines []string) (addr netip.Addr, reason string) {
+	hop, size := 0, 0 // the elements so far, and their bytes, with a comma for each
+	hopsAlone := c.hops > 0 && len(c.trusted) == 0
+	for _, line := range slices.Backward(lines) {
+		line = line[max(0, len(line)-maxChain):] // the first element of a line that was cut is too long
+		for comma := len(line); comma >= 0; {
+			line = line[:comma]
+			comma = strings.LastIndexByte(line, ',')
+			element := line[comma+1:]
+			hop++
+			size += len(element) + 1
+			if hop > maxElements || size > maxChain {
+				return netip.Addr{}, tooLong
+			}
+			var ok bool
+			if addr, ok = parseNode(trim(element)); !ok {
+				return netip.Addr{}, malformed
+			}
+			addr = addr.WithZone("")
+			if hop == c.hops || !hopsAlone && !c.trusted.contains(addr) {
 				return addr, ""
 			}
 		}
 	}
-}
-
-// list iterates over a comma-separated list in a header, from its end and without a copy.
-type list struct {
-	lines   []string // the lines before the current one
-	line    string   // the rest of the current line
-	hasLine bool     // whether there is a current line
-	size    int      // bytes of the elements so far, with a comma for each
-	tooLong bool     // the next element exceeds maxChain
-}
-
-// next returns the next element from the end. ok is false if there is none, or if the element is too long. An empty
-// line has one empty element.
-//
-// The rest of maxChain, less one byte for a comma, bounds an element. Whether an element is too long does not depend on
-// the text before it, which the client may have written.
-func (l *list) next() (element string, ok bool) {
-	if !l.hasLine {
-		if len(l.lines) == 0 {
-			return "", false
-		}
-		n := len(l.lines) - 1
-		l.line, l.lines, l.hasLine = l.lines[n], l.lines[:n], true
-	}
-	rest := maxChain - l.size
-	start := max(0, len(l.line)-rest)
-	comma := strings.LastIndexByte(l.line[start:], ',')
 	switch {
-	case comma >= 0:
-		comma += start
-		element, l.line = l.line[comma+1:], l.line[:comma]
-	case len(l.line) >= rest:
-		l.tooLong = true
-		return "", false
-	default:
-		element, l.line, l.hasLine = l.line, "", false
+	case hop == 0:
+		return netip.Addr{}, missing
+	case hopsAlone:
+		return netip.Addr{}, tooShort
 	}
-	l.size += len(element) + 1
-	return element, true
+	return addr, "" // all elements are trusted: the first one is the client
 }

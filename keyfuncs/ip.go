@@ -5,7 +5,6 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"slices"
 	"strings"
 )
 
@@ -46,13 +45,14 @@ func Addr(options ...IPOption) func(*http.Request) (netip.Addr, error) {
 	return func(r *http.Request) (netip.Addr, error) {
 		addr, err := c.address(r)
 		if err != nil {
-			return netip.Addr{}, err
+			addr = netip.Addr{} // that of the proxy
 		}
-		return addr, nil
+		return addr, err
 	}
 }
 
-// newIPConfig returns the configuration by the options of IP. It panics on wrong options, with the caller's name.
+// newIPConfig returns the configuration by the options of IP. It panics if an option is nil, with the caller's name, or
+// if options contradict each other.
 func newIPConfig(caller string, options []IPOption) *ipConfig {
 	c := &ipConfig{bits: defaultIPv6Prefix}
 	for i, option := range options {
@@ -61,7 +61,15 @@ func newIPConfig(caller string, options []IPOption) *ipConfig {
 		}
 		option(c)
 	}
-	c.mustBeValid()
+	switch {
+	case c.header != "" && c.hops > 0:
+		panic("sash: FromHeader(" + c.header + ") and TrustHops contradict each other: " +
+			"the header holds one address and no hops; " +
+			"list the proxy's networks with TrustProxies instead of TrustHops")
+	case c.header != "" && len(c.trusted) == 0 && !c.unix:
+		panic("sash: FromHeader(" + c.header + ") needs TrustProxies, with the networks of the proxy " +
+			"that sets the header: any other peer can forge it")
+	}
 	return c
 }
 
@@ -72,18 +80,12 @@ type IPOption func(*ipConfig)
 // the first other address is the client. Prefixes may have IPv4-mapped form. Several TrustProxies add up.
 // [PrivateRanges] helps if all proxies are on a network of your own.
 //
-// List no network with clients: a client with an address in the list is taken for a proxy, and chooses its name. IP
-// panics without prefixes, on an invalid one, and on one with more than an eighth of all IPv4 or of all public IPv6
-// addresses, such as 0.0.0.0/0.
+// List no network with clients: a client with an address in the list is taken for a proxy, and chooses its name.
+// TrustProxies panics without prefixes, on an invalid one, and on one with more than an eighth of all IPv4 or of all
+// public IPv6 addresses, such as 0.0.0.0/0.
 func TrustProxies(prefixes ...netip.Prefix) IPOption {
-	prefixes = slices.Clone(prefixes)
-	return func(c *ipConfig) {
-		c.hasProxies = true
-		c.proxies = append(c.proxies, prefixes...)
-		if len(prefixes) == 0 {
-			mustPrefixSet(nil)
-		}
-	}
+	prefixes = mustPrefixes(prefixes)
+	return func(c *ipConfig) { c.trusted = c.trusted.with(prefixes) }
 }
 
 // TrustHops trusts the last n proxies, whatever their addresses: the peer is the first hop and wrote the last entry,
@@ -169,30 +171,12 @@ func TrustUnixSocket() IPOption {
 
 // ipConfig holds the options of IP. It does not change after construction.
 type ipConfig struct {
-	hasProxies  bool
-	proxies     []netip.Prefix // as given
-	trusted     prefixSet      // the proxies, ready for use
-	hops        int            // 0 without TrustHops
-	header      string         // canonical; empty without FromHeader
+	trusted     prefixSet // empty without TrustProxies
+	hops        int       // 0 without TrustHops
+	header      string    // canonical; empty without FromHeader
 	bits        int
 	onUntrusted func(*http.Request, string)
 	unix        bool
-}
-
-// mustBeValid sets the trusted networks. It panics if the options contradict each other.
-func (c *ipConfig) mustBeValid() {
-	if c.hasProxies {
-		c.trusted = mustPrefixSet(c.proxies)
-	}
-	switch {
-	case c.header != "" && c.hops > 0:
-		panic("sash: FromHeader(" + c.header + ") and TrustHops contradict each other: " +
-			"the header holds one address and no hops; " +
-			"list the proxy's networks with TrustProxies instead of TrustHops")
-	case c.header != "" && !c.hasProxies && !c.unix:
-		panic("sash: FromHeader(" + c.header + ") needs TrustProxies, with the networks of the proxy " +
-			"that sets the header: any other peer can forge it")
-	}
 }
 
 // key is the Func that IP returns.
@@ -231,10 +215,7 @@ func (c *ipConfig) address(r *http.Request) (netip.Addr, error) {
 
 // isTrusted reports whether the peer of a TCP connection is a trusted proxy.
 func (c *ipConfig) isTrusted(peer netip.Addr) bool {
-	if c.hasProxies {
-		return c.trusted.contains(peer)
-	}
-	return c.hops > 0
+	return c.trusted.contains(peer) || len(c.trusted) == 0 && c.hops > 0
 }
 
 // isUnixPeer reports whether the request came over a unix socket. The server's local address comes first, because

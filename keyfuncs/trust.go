@@ -41,13 +41,13 @@ const trustAdvice = `: a trusted peer chooses the client's name by a header; ` +
 	`list the networks of your proxies, such as netip.MustParsePrefix("10.0.0.0/8"), or use PrivateRanges(); ` +
 	`if they cannot be listed and clients cannot reach this server except through them, use TrustHops(n)`
 
-// mustPrefixSet returns the set of the prefixes, with IPv4 unmapped. It panics if there is none, or one is invalid or
-// larger than minBits4 or minBits6 allow.
-func mustPrefixSet(prefixes []netip.Prefix) prefixSet {
+// mustPrefixes returns the prefixes masked, with IPv4 unmapped. It panics if there is none, or one is invalid or larger
+// than minBits4 or minBits6 allow.
+func mustPrefixes(prefixes []netip.Prefix) []netip.Prefix {
 	if len(prefixes) == 0 {
 		panic("sash: TrustProxies: no prefixes" + trustAdvice + "; to trust no header, leave TrustProxies out")
 	}
-	set := make(prefixSet, 0, len(prefixes))
+	masked := make([]netip.Prefix, 0, len(prefixes))
 	for i, p := range prefixes {
 		if !p.IsValid() {
 			panic(fmt.Sprintf("sash: TrustProxies: prefix %d of %d is not valid "+
@@ -61,9 +61,9 @@ func mustPrefixSet(prefixes []netip.Prefix) prefixSet {
 			panic(fmt.Sprintf("sash: TrustProxies(%v) trusts so large a part of all addresses "+
 				"that clients are among them%s", p, trustAdvice))
 		}
-		set = append(set, p)
+		masked = append(masked, p)
 	}
-	return disjoint(set)
+	return masked
 }
 
 // Minimum prefix lengths of trusted networks: an eighth of IPv4, and an eighth of the public part of IPv6, 2000::/3.
@@ -73,16 +73,14 @@ const minBits4, minBits6 = 3, 6
 // mapped is the first IPv4 address in IPv4-mapped form.
 var mapped = netip.MustParseAddr("::ffff:0.0.0.0")
 
-// disjoint returns the set of masked prefixes, in the memory of the argument.
-func disjoint(set prefixSet) prefixSet {
-	slices.SortFunc(set, netip.Prefix.Compare)
-	// Networks that overlap contain one another, and the larger one sorts first.
-	n := 0
-	for _, p := range set {
-		if n == 0 || !set[n-1].Contains(p.Addr()) {
-			set[n] = p
-			n++
+// with returns the set with further masked prefixes.
+func (s prefixSet) with(prefixes []netip.Prefix) (set prefixSet) {
+	all := slices.Concat(s, prefixes)
+	slices.SortFunc(all, netip.Prefix.Compare)
+	for _, p := range all { // networks that overlap contain one another, and the larger one sorts first
+		if n := len(set); n == 0 || !set[n-1].Contains(p.Addr()) {
+			set = append(set, p)
 		}
 	}
-	return set[:n:n]
+	return set
 }
