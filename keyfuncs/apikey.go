@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"net/http"
 	"strings"
 
@@ -45,10 +44,8 @@ func APIKey(header string, verify func(context.Context, string) (string, error),
 			"give a func(ctx context.Context, key string) (id string, err error) " +
 			"that returns the identity of an issued key: unverified, each invented key would get a count of its own")
 	}
-	for i, option := range options {
-		if option == nil {
-			panic(fmt.Sprintf("sash: APIKey: option %d of %d is nil", i+1, len(options)))
-		}
+	mustNotBeNil("APIKey", "option", options)
+	for _, option := range options {
 		option(&k)
 	}
 	if k.headerOnly && k.header.name == authorization {
@@ -117,18 +114,12 @@ func (k *apiKeys) key(r *http.Request) (string, error) {
 	if keys == [2]string{} {
 		return "", k.missing
 	}
-	address := ""
-	if k.failures != nil {
-		if address, err = k.failures.addressOf(r); err != nil {
-			return "", err
-		}
-	}
 	id := ""
 	for _, key := range keys {
 		if key == "" {
 			continue
 		}
-		found, err := k.identity(r.Context(), address, key)
+		found, err := k.identity(r, key)
 		switch {
 		case err != nil:
 			return "", err
@@ -173,70 +164,64 @@ func (k *apiKeys) read(r *http.Request) (keys [2]string, err error) {
 }
 
 // identity returns the identity of a key, or "" for an unknown key. With LimitFailures, it counts an unknown key as a
-// failure of address.
-func (k *apiKeys) identity(ctx context.Context, address, key string) (id string, err error) {
+// failure of the request's address.
+func (k *apiKeys) identity(r *http.Request, key string) (id string, err error) {
+	verify := func() (string, error) {
+		id, err := k.verify(r.Context(), key)
+		switch {
+		case err == nil:
+			return id, nil
+		case errors.Is(err, ErrNoKey):
+			return "", nil
+		}
+		return "", &verifyError{err}
+	}
 	if k.failures == nil {
-		return k.callVerify(ctx, key)
+		return verify()
 	}
-	return k.failures.limit(ctx, address, func() (string, error) { return k.callVerify(ctx, key) })
-}
-
-// callVerify calls verify, and returns "" without an error for an unknown key.
-func (k *apiKeys) callVerify(ctx context.Context, key string) (id string, err error) {
-	switch id, err = k.verify(ctx, key); {
-	case err == nil:
-		return id, nil
-	case errors.Is(err, ErrNoKey):
-		return "", nil
-	}
-	return "", &verifyError{err}
+	return k.failures.limit(r, verify)
 }
 
 // cutBearer returns the token in a value of Authorization, and reports whether the value is a Bearer token.
 func cutBearer(value string) (token string, ok bool) {
-	const scheme = "Bearer"
-	if len(value) <= len(scheme) || !strings.EqualFold(value[:len(scheme)], scheme) ||
-		strings.IndexByte(blanks, value[len(scheme)]) < 0 {
+	rest := cutScheme(value)
+	if rest == "" || strings.IndexByte(blanks, rest[0]) < 0 {
 		return "", false
 	}
-	return trim(value[len(scheme):]), true
+	return trim(rest), true
 }
 
 // hasBearer reports whether another parser may find a Bearer token in a value without one for cutBearer: after a comma
 // of a proxy that joins lines, or beside a space of Unicode, at which strings.Fields splits.
 func hasBearer(value string) bool {
-	const scheme = "Bearer"
-	for found := true; found; {
-		var credential string
-		credential, value, found = strings.Cut(value, ",")
-		credential = strings.TrimSpace(credential)
-		if len(credential) > len(scheme) && strings.EqualFold(credential[:len(scheme)], scheme) &&
-			!token.IsValid(credential[len(scheme):len(scheme)+1]) {
+	for credential := range strings.SplitSeq(value, ",") {
+		if rest := cutScheme(strings.TrimSpace(credential)); rest != "" && !token.IsValid(rest[:1]) {
 			return true
 		}
 	}
 	return false
 }
 
+// cutScheme returns what follows the scheme Bearer in a credential, or "" for another scheme.
+func cutScheme(credential string) string {
+	const scheme = "Bearer"
+	if n := min(len(scheme), len(credential)); strings.EqualFold(credential[:n], scheme) {
+		return credential[n:]
+	}
+	return ""
+}
+
 // isVisible reports whether s is visible ASCII without commas, so that all parsers of headers read it alike.
 func isVisible(s string) bool {
-	for _, c := range []byte(s) {
-		if c <= ' ' || c > '~' || c == ',' {
-			return false
-		}
-	}
-	return true
+	return !strings.ContainsFunc(s, func(c rune) bool { return c <= ' ' || c > '~' || c == ',' })
 }
 
 // APIKeyKey returns the key under which [APIKey] counts an identity, for Reset, Usage and logs: "apikey:" and the first
 // 128 bits of the SHA-256 of the identity in hex. With [VerifyFunc], the identity is the API key.
 func APIKeyKey(id string) string {
-	const prefix = "apikey:"
+	var buf [64]byte
 	sum := sha256.Sum256([]byte(id))
-	var buf [len(prefix) + 2*apiKeyBytes]byte
-	n := copy(buf[:], prefix)
-	hex.Encode(buf[n:], sum[:apiKeyBytes])
-	return string(buf[:])
+	return string(hex.AppendEncode(append(buf[:0], "apikey:"...), sum[:apiKeyBytes]))
 }
 
 // verifyError wraps the error of verify and hides its text.

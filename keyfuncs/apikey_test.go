@@ -173,7 +173,7 @@ func TestVerifyFuncFails(t *testing.T) {
 
 func TestAPIKeyPanicsOnMisuse(t *testing.T) {
 	mustPanic(t, func() { keyfuncs.APIKey("X-API-Key", nil) }, "verify is nil", "(id string, err error)")
-	mustPanic(t, func() { keyfuncs.APIKey("", known) }, "APIKey", "empty header name")
+	mustPanic(t, func() { keyfuncs.APIKey("", known) }, "APIKey", `"" cannot be`)
 	mustPanic(t, func() { keyfuncs.APIKey("X API Key", known) }, `"X API Key"`)
 	mustPanic(t, func() { keyfuncs.APIKey("X-API-Key", known, keyfuncs.HeaderOnly(), nil) }, "option 2 of 2 is nil")
 	mustPanic(t, func() { keyfuncs.APIKey("authorization", known, keyfuncs.HeaderOnly()) }, "HeaderOnly", "leave")

@@ -70,22 +70,16 @@ func Join(funcs ...Func) Func {
 // JoinKeys returns the key that [Join] makes from the keys of its functions, for Reset and Usage. A backslash precedes
 // each | and each backslash of a part.
 func JoinKeys(parts ...string) string {
+	var buf [128]byte
 	// Without the prefix, a header's value with a | could be taken for a joined key by a First of both.
-	const prefix = "join:"
-	size := len(prefix) + len(parts)
-	for _, part := range parts {
-		size += len(part)
-	}
-	var b strings.Builder
-	b.Grow(size)
-	b.WriteString(prefix)
+	joined := append(buf[:0], "join:"...)
 	for i, part := range parts {
 		if i > 0 {
-			b.WriteByte('|')
+			joined = append(joined, '|')
 		}
-		b.WriteString(escape.Replace(part))
+		joined = append(joined, escape.Replace(part)...)
 	}
-	return b.String()
+	return string(joined)
 }
 
 var escape = strings.NewReplacer(`|`, `\|`, `\`, `\\`)
@@ -107,13 +101,15 @@ func mustFuncs(caller string, funcs []Func) []Func {
 	if len(funcs) == 0 {
 		panic("sash: " + caller + ": no functions; give at least one, such as keyfuncs.RemoteIP")
 	}
-	for i, f := range funcs {
-		if f == nil {
-			panic(fmt.Sprintf("sash: %s: function %d of %d is nil; "+
-				"leave it out or give one, such as keyfuncs.RemoteIP", caller, i+1, len(funcs)))
-		}
-	}
+	mustNotBeNil(caller, "function", funcs)
 	return slices.Clone(funcs)
+}
+
+// mustNotBeNil panics if one of the caller's arguments is nil.
+func mustNotBeNil[F any](caller, what string, arguments []F) {
+	if i := slices.IndexFunc(arguments, func(f F) bool { return errs.IsNil(f) }); i >= 0 {
+		panic(fmt.Sprintf("sash: %s: %s %d of %d is nil: leave it out", caller, what, i+1, len(arguments)))
+	}
 }
 
 // AllClients is a key function that returns the key "all-clients" for every request, for a limit that all clients

@@ -1,7 +1,6 @@
 package keyfuncs
 
 import (
-	"context"
 	"errors"
 	"net/http"
 
@@ -48,25 +47,24 @@ type failures struct {
 	inflight inflight.Set
 }
 
-// addressOf returns the key of the request's address.
-func (f *failures) addressOf(r *http.Request) (string, error) {
+// limit calls verify with a reserved unit of the request's address, which stays counted if the key is unknown.
+func (f *failures) limit(r *http.Request, verify func() (string, error)) (id string, err error) {
 	address, err := keyOf(f.address, r)
-	if errors.Is(err, ErrNoKey) {
+	switch {
+	case errors.Is(err, ErrNoKey):
 		return "", badRequestError("failed API keys are counted by address, and the request has none: " + err.Error())
+	case err != nil:
+		return "", err
 	}
-	return address, err
-}
-
-// limit calls verify with a reserved unit of the address, which stays counted if the key is unknown.
-func (f *failures) limit(ctx context.Context, address string, verify func() (string, error)) (id string, err error) {
-	r := f.inflight.Reserve(ctx, f.limiter, core.Request{Key: address, Cost: 1, Silent: true})
-	if !r.Decision.Allowed {
-		return "", &RefusedError{r.Decision}
+	ctx := r.Context()
+	reserved := f.inflight.Reserve(ctx, f.limiter, core.Request{Key: address, Cost: 1, Silent: true})
+	if !reserved.Decision.Allowed {
+		return "", &RefusedError{reserved.Decision}
 	}
 	unknown := false
 	defer func() { // also if verify panics
 		if !unknown {
-			_, _ = r.Return(ctx, 1) // also if the client has left; if it fails, the unit stays counted
+			_, _ = reserved.Return(ctx, 1) // also if the client has left; if it fails, the unit stays counted
 		}
 		f.inflight.Done(address, !unknown)
 	}()

@@ -90,9 +90,6 @@ func trim(s string) string { return strings.Trim(s, blanks) }
 // mustHeaderName returns the canonical form of a header's name. It panics if the name is invalid or removed by
 // net/http.
 func mustHeaderName(caller, name string) string {
-	if name == "" {
-		panic("sash: " + caller + ": empty header name; give one such as X-Tenant-Id")
-	}
 	if !token.IsValid(name) {
 		panic(fmt.Sprintf("sash: %s: %q cannot be the name of a header; give only its name, such as X-Tenant-Id",
 			caller, name))

@@ -55,10 +55,8 @@ func Addr(options ...IPOption) func(*http.Request) (netip.Addr, error) {
 // if options contradict each other.
 func newIPConfig(caller string, options []IPOption) *ipConfig {
 	c := &ipConfig{bits: defaultIPv6Prefix}
-	for i, option := range options {
-		if option == nil {
-			panic(fmt.Sprintf("sash: %s: option %d of %d is nil: leave it out", caller, i+1, len(options)))
-		}
+	mustNotBeNil(caller, "option", options)
+	for _, option := range options {
 		option(c)
 	}
 	switch {

@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"net/netip"
 	"slices"
-	"strconv"
 	"strings"
 )
 
@@ -107,21 +106,14 @@ const maxNode = 100
 // parseNode parses an address with or without a port: 192.0.2.1, 192.0.2.1:80, 2001:db8::1, [2001:db8::1],
 // [2001:db8::1]:80. IPv4-mapped IPv6 becomes IPv4; a zone stays.
 func parseNode(s string) (netip.Addr, bool) {
-	if s == "" || len(s) > maxNode {
+	hasBrackets := strings.HasPrefix(s, "[")
+	switch {
+	case len(s) > maxNode:
 		return netip.Addr{}, false
-	}
-	hasBrackets := s[0] == '['
-	i := strings.LastIndexByte(s, ':')
-	if i > 0 && (hasBrackets && s[i-1] == ']' || !hasBrackets && strings.IndexByte(s, ':') == i) { // a port
-		if _, err := strconv.ParseUint(s[i+1:], 10, 16); err != nil {
-			return netip.Addr{}, false
-		}
-		s = s[:i]
-	}
-	if hasBrackets {
-		if s[len(s)-1] != ']' {
-			return netip.Addr{}, false
-		}
+	case strings.Count(s, ":") == 1, hasBrackets && !strings.HasSuffix(s, "]"): // a port
+		node, err := netip.ParseAddrPort(s)
+		return node.Addr().Unmap(), err == nil
+	case hasBrackets:
 		s = s[1 : len(s)-1]
 	}
 	addr, err := netip.ParseAddr(s)
