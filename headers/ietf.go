@@ -50,7 +50,7 @@ func (ietfFormat) Write(h http.Header, limits []core.Limit, d core.Decision) {
 		limits = []core.Limit{d.Limit}
 	}
 	var buf [128]byte
-	text := appendQuoted(buf[:0], d.Limit.Name)
+	text := strconv.AppendQuote(buf[:0], d.Limit.Name)
 	text = strconv.AppendInt(append(text, ";r="...), d.Remaining, 10)
 	if d.Allowed {
 		text = strconv.AppendInt(append(text, ";t="...), ceilSeconds(d.ResetAfter), 10)
@@ -69,16 +69,11 @@ func appendPolicy(p []byte, limits []core.Limit) []byte {
 		if i > 0 {
 			p = append(p, ", "...)
 		}
-		p = appendQuoted(p, l.Name)
+		p = strconv.AppendQuote(p, l.Name)
 		p = strconv.AppendInt(append(p, ";q="...), l.Requests, 10)
 		if seconds, ok := wholeSeconds(l.Window); ok {
 			p = strconv.AppendInt(append(p, ";w="...), seconds, 10)
 		}
 	}
 	return p
-}
-
-// appendQuoted appends the name in quotes.
-func appendQuoted(b []byte, name string) []byte {
-	return append(append(append(b, '"'), name...), '"')
 }

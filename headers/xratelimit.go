@@ -3,6 +3,7 @@ package headers
 import (
 	"net/http"
 	"strconv"
+	"time"
 
 	"github.com/sashlimit/sash/core"
 )
@@ -73,9 +74,5 @@ func (f *XRateLimitFormat) resetOf(d *core.Decision) int64 {
 	if !f.unix {
 		return ceilSeconds(d.ResetAfter)
 	}
-	t := d.At.Add(d.ResetAfter)
-	if t.Nanosecond() > 0 {
-		return t.Unix() + 1
-	}
-	return t.Unix()
+	return d.At.Add(d.ResetAfter + time.Second - 1).Unix()
 }

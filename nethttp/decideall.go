@@ -43,8 +43,6 @@ func DecideAll(pairs ...Pair) Option {
 			if err := guard.CheckLimiter(p.Limiter, false); err != nil {
 				return fmt.Errorf("sash: pair %d of DecideAll: %s", i, errs.Text(err))
 			}
-		}
-		for _, p := range pairs {
 			c.Pairs = append(c.Pairs, guard.Pair(p))
 		}
 		return nil
