@@ -63,11 +63,11 @@ func MiddlewareBy(limiter *core.Limiter, key func(*echo.Context) (string, error)
 	}
 }
 
-// WithRefusal sets a function that answers a refused request in echo's own way, instead of nethttp.Refuse. It has
-// precedence over nethttp.WithRefusal. It writes the response, or returns an error for the server's HTTPErrorHandler,
-// such as echo.NewHTTPError(nethttp.Status(d), "slow down"). If it does neither, the response is that without the
-// option. A body without a status gets nethttp.Status(d). The limit fields, Retry-After and Cache-Control are set.
-// d.Err may quote the client's input: log it, do not send it.
+// WithRefusal sets a function that answers a refused request in echo's own way, instead of nethttp.Refuse. If
+// nethttp.WithRefusal is given too, the last option counts. The function writes the response, or returns an error for
+// the server's HTTPErrorHandler, such as echo.NewHTTPError(nethttp.Status(d), "slow down"). If it does neither,
+// nethttp.Refuse writes the response. A body without a status gets nethttp.Status(d). The limit fields, Retry-After and
+// Cache-Control are set. d.Err may quote the client's input: log it, do not send it.
 func WithRefusal(refuse func(c *echo.Context, d core.Decision) error) nethttp.Option {
 	return adapter.WithRefusal(refuse)
 }

@@ -75,7 +75,7 @@ func (g *Guard) Handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		v := guard.Visit{W: w, R: r, Label: r.Pattern, HasHandler: true}
 		if !g.guard.Admit(&v, func() (string, error) { return g.key(r) }) {
-			v.Refuse()
+			_ = v.Refuse()
 			return
 		}
 		_ = v.Serve(func(w http.ResponseWriter, r *http.Request) error {
@@ -91,9 +91,9 @@ func (g *Guard) Handler(next http.Handler) http.Handler {
 // The observer's label is r.Pattern, which is empty outside a ServeMux, or that of [WithLabel].
 func (g *Guard) Check(w http.ResponseWriter, r *http.Request) bool {
 	v := guard.Visit{W: w, R: r, Label: r.Pattern}
-	admitted := g.guard.Admit(&v, func() (string, error) { return g.key(r) })
-	if !admitted {
-		v.Refuse()
+	if g.guard.Admit(&v, func() (string, error) { return g.key(r) }) {
+		return true
 	}
-	return admitted
+	_ = v.Refuse()
+	return false
 }

@@ -26,13 +26,13 @@ import (
 const (
 	exceeded = `{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded",` +
 		`"title":"Too Many Requests","status":429,"detail":"`
-	reached     = exceeded + "The limit on requests is reached. Try again in "
+	reached     = exceeded + "The limit on requests is reached." + limited
 	limited     = `","error":"rate_limit_exceeded",`
 	violated    = `"violated-policies":["1m0s"]}`
-	limited30   = reached + "30 seconds." + limited + `"retry_after":30,` + violated
+	limited30   = reached + `"retry_after":30,` + violated
 	unavailable = `{"type":"https://iana.org/assignments/http-problem-types#temporary-reduced-capacity",` +
 		`"title":"Service Unavailable","status":503,` +
-		`"detail":"The limit on requests cannot be checked at the moment. Try again in 2 seconds.",` +
+		`"detail":"The limit on requests cannot be checked at the moment.",` +
 		`"error":"rate_limiter_unavailable","retry_after":2}`
 	unidentified = `{"type":"about:blank","title":"Bad Request","status":400,` +
 		`"detail":"The request does not identify its client.","error":"client_unidentified"}`
@@ -69,7 +69,7 @@ func TestAnswers(t *testing.T) {
 	const threeLeft = fields + "3] X-Ratelimit-Reset:[1]"
 	const ofFailures = `Ratelimit:["failures";r=0;t=60] Ratelimit-Policy:["failures";q=3;w=60] ` +
 		"Retry-After:[60] X-Ratelimit-Limit:[3] X-Ratelimit-Remaining:[0] X-Ratelimit-Reset:[60]"
-	const failuresBody = reached + "60 seconds." + limited + `"retry_after":60,"violated-policies":["failures"]}`
+	const failuresBody = reached + `"retry_after":60,"violated-policies":["failures"]}`
 	for _, c := range []struct {
 		name   string
 		store  core.Store // default: admits
@@ -80,7 +80,7 @@ func TestAnswers(t *testing.T) {
 
 		status int
 		err    error  // of the event
-		header string // without Content-Length and Content-Type, and without the Cache-Control of each refusal
+		header string // without Content-Type, and without the Cache-Control of each refusal
 		body   string
 		silent bool // there is no event
 	}{
@@ -93,7 +93,7 @@ func TestAnswers(t *testing.T) {
 		{name: "both formats, for a second", store: refuses(time.Millisecond), opt: bothFormats, status: 429,
 			header: `Ratelimit:["1m0s";r=0;t=1] Ratelimit-Policy:["1m0s";q=100;w=60] ` +
 				"Retry-After:[1] " + fields + "0] X-Ratelimit-Reset:[1]",
-			body: reached + "1 second." + limited + `"retry_after":1,` + violated},
+			body: reached + `"retry_after":1,` + violated},
 
 		{name: "fail open", store: down, policy: core.FailOpen, status: 200, err: core.ErrStore, body: "page"},
 		{name: "fail closed", store: down, policy: core.FailClosed, status: 503, err: core.ErrStore,
@@ -136,7 +136,7 @@ func TestAnswers(t *testing.T) {
 			header: ofFailures, body: failuresBody, silent: true},
 		{name: "key function refuses without a limit", key: refusedWith(core.Decision{}), status: 429,
 			header: "Retry-After:[1]", silent: true,
-			body: reached + "1 second." + strings.TrimSuffix(limited, ",") + `,"retry_after":1}`},
+			body: reached + `"retry_after":1}`},
 		{name: "key function of a client that left", key: refusedWith(core.Decision{Err: context.Canceled}),
 			status: 499, err: context.Canceled, silent: true},
 		{name: "key function without a store", key: refusedWith(core.Decision{Err: core.ErrStoreFull}), status: 503,
@@ -174,11 +174,9 @@ func TestAnswers(t *testing.T) {
 				}
 				h := w.Header()
 				if refused := c.status != 200 && c.body != ""; refused && (!json.Valid(w.Body.Bytes()) ||
-					h.Get("Content-Type") != "application/problem+json" ||
-					h.Get("Content-Length") != fmt.Sprint(len(c.body))) {
-					t.Errorf("got %v for a problem of %d bytes", h, len(c.body))
+					h.Get("Content-Type") != "application/problem+json") {
+					t.Errorf("got %v for a problem", h)
 				}
-				h.Del("Content-Length")
 				h.Del("Content-Type")
 				if want := "map[" + c.header + "]"; fmt.Sprint(h) != want {
 					t.Errorf("header\n got %v\nwant %v", h, want)
@@ -448,7 +446,7 @@ func TestDraws(t *testing.T) {
 			seconds := fmt.Sprint(math.Ceil(seen.RetryAfter.Seconds()))
 			ok := w.Code == 503 || strings.HasSuffix(w.Header().Get("RateLimit"), ";t="+after) &&
 				w.Header().Get("X-RateLimit-Reset") == "30" && (*events)[0].Decision.RetryAfter == wait
-			if !ok || seconds != after || !strings.Contains(w.Body.String(), "Try again in "+after+" second") ||
+			if !ok || seconds != after ||
 				!strings.Contains(w.Body.String(), `"retry_after":`+after) {
 				t.Fatalf("%s: got %d %v %s, %v, %v", c.name, w.Code, w.Header(), w.Body, seen.RetryAfter, *events)
 			}

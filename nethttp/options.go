@@ -74,7 +74,12 @@ func WithOutageRetryAfter(d time.Duration) Option {
 // it panics, the server ends the connection, as after a panic of any handler. d.Err may quote the client's input: log
 // it, do not send it.
 func WithRefusal(refuse func(w http.ResponseWriter, r *http.Request, d core.Decision)) Option {
-	return withFunc("WithRefusal", refuse, func(c *guard.Config) { c.Refusal = refuse })
+	return withFunc("WithRefusal", refuse, func(c *guard.Config) {
+		c.Refusal = func(w http.ResponseWriter, r *http.Request, _ any, d core.Decision) error {
+			refuse(w, r, d)
+			return nil
+		}
+	})
 }
 
 // WithCost sets the cost of a request in units, by default 1. A request with a cost of 0 is always admitted and counts

@@ -81,7 +81,7 @@ func New[C any](f Framework[C], limiter *core.Limiter, key func(C) (string, erro
 		return nil, guard.ErrNoKeyFunction
 	}
 	a := &adapter[C]{framework: f, key: key}
-	if a.guard, err = guard.New(limiter, &a.settings, opts); err != nil {
+	if a.guard, err = guard.New(limiter, &a.framework, opts); err != nil {
 		return nil, err
 	}
 	return a.serve, nil
@@ -91,7 +91,6 @@ func New[C any](f Framework[C], limiter *core.Limiter, key func(C) (string, erro
 type adapter[C any] struct {
 	framework Framework[C]
 	key       func(C) (string, error)
-	settings  settings[C]
 	guard     *guard.Guard
 }
 
@@ -103,7 +102,10 @@ func (a *adapter[C]) serve(c C, next func(C) error) error {
 	v := guard.Visit{Context: c, HasHandler: true}
 	v.W, v.R, v.Label = a.framework.Exchange(c)
 	if !a.guard.Admit(&v, func() (string, error) { return a.key(c) }) {
-		return a.refuse(c, &v)
+		if a.framework.Stop != nil {
+			a.framework.Stop(c)
+		}
+		return v.Refuse()
 	}
 	return v.Serve(func(w http.ResponseWriter, r *http.Request) error {
 		if r != v.R {
@@ -121,23 +123,4 @@ func (a *adapter[C]) serve(c C, next func(C) error) error {
 		}()
 		return next(c)
 	}, beforeSend)
-}
-
-// refuse answers a refused request.
-func (a *adapter[C]) refuse(c C, v *guard.Visit) error {
-	if a.framework.Stop != nil {
-		a.framework.Stop(c)
-	}
-	if a.settings.refuse == nil {
-		v.Refuse()
-		return nil
-	}
-	return v.RefuseWith(func(w http.ResponseWriter, d core.Decision) error {
-		if a.framework.SetStatus != nil {
-			a.framework.SetStatus(c, guard.Status(d))
-		}
-		a.framework.SetWriter(c, w)
-		defer a.framework.SetWriter(c, v.W) // after a panic too, so that outer middleware can answer
-		return a.settings.refuse(c, d)
-	})
 }

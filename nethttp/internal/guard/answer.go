@@ -18,16 +18,16 @@ func (g *Guard) answer(v *Visit, limits []core.Limit) bool {
 		return true
 	}
 	limitBodyRead(v.W, v.R)
-	switch why := reasonOf(d); {
+	why := reasonOf(d)
+	switch {
 	case d.RetryAfter == 0 && why == unavailable:
 		d.RetryAfter = randomSeconds(g.config.OutageRetryAfter, 2*g.config.OutageRetryAfter)
 	case g.config.Jitter > 0 && why == overLimit:
 		d.RetryAfter += randomSeconds(0, g.config.Jitter)
 	}
-	v.response = newRefusalResponse(d)
 	g.dropFields(v.W)
 	g.writeFields(v.W.Header(), limits, d)
-	v.response.setFields(v.W.Header())
+	why.setFields(v.W.Header(), d)
 	return false
 }
 
@@ -58,25 +58,15 @@ func limitBodyRead(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// Refuse writes the response to a refused request by the function of WithRefusal, or by default as the function Refuse.
-func (v *Visit) Refuse() {
+// Refuse writes the response to a refused request by the function of WithRefusal, whose error it returns. If there is
+// none, or it returns nil without a response, the function Refuse writes it.
+func (v *Visit) Refuse() error {
 	if refuse := v.guard.config.Refusal; refuse != nil {
 		rec := &recorder{defaultStatus: Status(v.Decision)}
-		refuse(rec.wrap(v.W), v.R, v.Decision)
-		if rec.started() {
-			return
+		if err := refuse(rec.wrap(v.W), v.R, v.Context, v.Decision); err != nil || rec.started() {
+			return err
 		}
 	}
-	v.response.write(v.W, v.R, v.Decision.Limit.Name)
-}
-
-// RefuseWith calls refuse to write the response to a refused request in the framework's own way. If refuse returns nil
-// without a response on w, Refuse writes it.
-func (v *Visit) RefuseWith(refuse func(w http.ResponseWriter, d core.Decision) error) error {
-	rec := &recorder{defaultStatus: Status(v.Decision)}
-	err := refuse(rec.wrap(v.W), v.Decision)
-	if err == nil && !rec.started() {
-		v.Refuse()
-	}
-	return err
+	Refuse(v.W, v.Decision)
+	return nil
 }

@@ -28,14 +28,14 @@ type Config struct {
 	Formats          []headers.Format
 	Jitter           time.Duration // maximum of WithRetryJitter; 0 without it
 	OutageRetryAfter time.Duration // minimum of WithOutageRetryAfter
-	Refusal          func(http.ResponseWriter, *http.Request, core.Decision)
+	Refusal          func(w http.ResponseWriter, r *http.Request, c any, d core.Decision) error
 
 	// The handler: the functions that settle its request, and whether its context holds the Admission.
 	CountWhen         func(r *http.Request, status int) bool
 	CostAfter         func(r *http.Request, status int, bytes int64) int
 	DecisionInContext bool
 
-	Adapter any // pointer to the settings of an adapter's options; nil without an adapter
+	Adapter any // pointer to the adapter.Framework; nil without an adapter
 }
 
 // Pair is a limiter and its key function.

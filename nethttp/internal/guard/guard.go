@@ -92,7 +92,6 @@ type Visit struct {
 	guard     *Guard
 	sample    *sample    // nil unless the watch has taken one
 	admission *Admission // nil unless an option needs it
-	response  refusalResponse
 }
 
 // Admit decides the request of v, sets the limit fields, and reports whether the request may reach its handler. findKey

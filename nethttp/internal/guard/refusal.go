@@ -7,28 +7,25 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+	"sync"
 
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/headers"
 	"github.com/sashlimit/sash/keyfuncs"
 )
 
-// reason is a reason for a refusal: the status, and the body before and after the advice at the end of the detail. It
-// is the same for every client.
+// reason is a reason for a refusal: the status, and the body up to the numbers at its end. It is the same for every
+// client.
 type reason struct {
-	status                    int
-	beforeAdvice, afterAdvice string
+	status int
+	body   string
 }
 
 // newReason returns a reason whose body is a problem of RFC 9457 with the given members. Its title is the text of the
 // status.
 func newReason(status int, typ, detail, err string) *reason {
-	return &reason{
-		status: status,
-		beforeAdvice: fmt.Sprintf(`{"type":"%s","title":"%s","status":%d,"detail":"%s`,
-			typ, http.StatusText(status), status, detail),
-		afterAdvice: fmt.Sprintf(`","error":"%s"`, err),
-	}
+	return &reason{status, fmt.Sprintf(`{"type":"%s","title":"%s","status":%d,"detail":"%s","error":"%s"`,
+		typ, http.StatusText(status), status, detail, err)}
 }
 
 const problemTypes = "https://iana.org/assignments/http-problem-types#"
@@ -91,59 +88,50 @@ func Status(d core.Decision) int {
 	return reasonOf(&d).status
 }
 
-// refusalResponse is the default response to a refused request.
-type refusalResponse struct {
-	why        *reason
-	retryAfter string // empty for none
-	challenge  string // empty for none
+// retryAfter returns the value of Retry-After for the refusal d, or 0 for none.
+func (p *reason) retryAfter(d *core.Decision) (seconds int64) {
+	if p == overLimit || p == unavailable && d.RetryAfter > 0 {
+		seconds, _ = headers.RetryAfter(*d)
+	}
+	return seconds
 }
 
-// newRefusalResponse returns the response for the refusal d.
-func newRefusalResponse(d *core.Decision) refusalResponse {
-	f := refusalResponse{why: reasonOf(d)}
-	if f.why == overLimit || f.why == unavailable && d.RetryAfter > 0 {
-		if seconds, ok := headers.RetryAfter(*d); ok {
-			f.retryAfter = strconv.FormatInt(seconds, 10)
-		}
+// setFields sets the fields of the refusal d that are about neither the limit nor the body.
+func (p *reason) setFields(h http.Header, d *core.Decision) {
+	h.Set("Cache-Control", "no-store")
+	if seconds := p.retryAfter(d); seconds > 0 {
+		h.Set("Retry-After", strconv.FormatInt(seconds, 10))
 	}
-	if f.why == unauthenticated {
-		f.challenge = challengeOf(d)
-	}
-	return f
-}
-
-// setFields sets the fields that are about neither the limit nor the body.
-func (f *refusalResponse) setFields(h http.Header) {
-	values := []string{"no-store", f.retryAfter}
-	h["Cache-Control"] = values[0:1:1]
-	if f.retryAfter != "" {
-		h["Retry-After"] = values[1:2:2]
-	}
-	if f.challenge != "" {
-		h.Set("WWW-Authenticate", f.challenge)
+	if p == unauthenticated {
+		h.Set("WWW-Authenticate", challengeOf(d))
 	}
 }
 
-// Refuse writes the default response to a refused request. The limit fields must be set.
-func Refuse(w http.ResponseWriter, r *http.Request, d core.Decision) {
-	response := newRefusalResponse(&d)
-	response.write(w, r, d.Limit.Name)
-}
+// bodyPool holds buffers of bodies, since a server under a flood writes refusals most of all. A ResponseWriter must not
+// keep the bytes that it writes.
+var bodyPool = sync.Pool{New: func() any { return new([]byte) }}
 
-// write writes the fields of the body, the status and the body. policy is the name of the reached limit, or empty.
-func (f *refusalResponse) write(w http.ResponseWriter, r *http.Request, policy string) {
-	if f.why == clientLeft {
-		w.WriteHeader(f.why.status)
+// Refuse writes the default response to a refused request. The limit fields must be set. The server sends no body to a
+// HEAD, and adds the Content-Length. No part of the body needs an escape: the texts are constants, and core.New checks
+// the names of limits.
+func Refuse(w http.ResponseWriter, d core.Decision) {
+	why := reasonOf(&d)
+	if why == clientLeft {
+		w.WriteHeader(why.status)
 		return
 	}
-	b := bodyPool.Get().(*[]byte)
-	*b = f.why.appendBody((*b)[:0], f.retryAfter, policy)
-	h := w.Header()
-	values := []string{"application/problem+json", strconv.Itoa(len(*b))}
-	h["Content-Type"], h["Content-Length"] = values[0:1:1], values[1:2:2]
-	w.WriteHeader(f.why.status)
-	if r.Method != http.MethodHead {
-		_, _ = w.Write(*b) // an error says that the client has left
+	buffer := bodyPool.Get().(*[]byte)
+	b := append((*buffer)[:0], why.body...)
+	if seconds := why.retryAfter(&d); seconds > 0 {
+		b = strconv.AppendInt(append(b, `,"retry_after":`...), seconds, 10)
 	}
-	bodyPool.Put(b)
+	if d.Limit.Name != "" {
+		b = append(strconv.AppendQuote(append(b, `,"violated-policies":[`...), d.Limit.Name), ']')
+	}
+	b = append(b, '}')
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(why.status)
+	_, _ = w.Write(b) // an error says that the client has left
+	*buffer = b
+	bodyPool.Put(buffer)
 }
