@@ -37,7 +37,8 @@ import (
 
 // Guard admits or refuses requests. Its configuration does not change; it is safe for concurrent use. The handler gets
 // the ResponseWriter of the server, or with [CountWhen] and [CostAfter] one that wraps it: http.Flusher, http.Hijacker,
-// io.ReaderFrom and http.ResponseController work with both.
+// io.ReaderFrom and http.ResponseController work with both. The one that wraps is always an http.Flusher, and its Flush
+// does nothing where the server cannot flush.
 type Guard struct {
 	guard *guard.Guard
 	key   func(*http.Request) (string, error)

@@ -18,7 +18,6 @@ type recorder struct {
 	status        int // 0 before one is sent
 	size          int64
 	hijacked      bool
-	http1         flusherHijacker // the result of wrap on HTTP/1, here to save an allocation
 }
 
 // sent returns the status that was sent or set, or 0, whether it was sent, and the number of bytes of the body. It asks
@@ -115,14 +114,6 @@ func (w *recorder) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// WriteString implements io.StringWriter.
-func (w *recorder) WriteString(s string) (int, error) {
-	w.writeDefault()
-	n, err := io.WriteString(w.ResponseWriter, s)
-	w.record(int64(n))
-	return n, err
-}
-
 // ReadFrom implements io.ReaderFrom, so that net/http can send a file by sendfile. An empty src does not start the
 // response.
 func (w *recorder) ReadFrom(src io.Reader) (int64, error) {
@@ -149,19 +140,11 @@ func (w *recorder) FlushError() error {
 // Unwrap returns the ResponseWriter inside, for http.ResponseController.
 func (w *recorder) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// flusher and hijacker add one interface each to a recorder, and flusherHijacker both.
-type (
-	flusher         struct{ *recorder }
-	hijacker        struct{ *recorder }
-	flusherHijacker struct {
-		*recorder
-		flusher
-		hijacker
-	}
-)
-
 // Flush implements http.Flusher.
-func (w flusher) Flush() { _ = w.FlushError() }
+func (w *recorder) Flush() { _ = w.FlushError() }
+
+// hijacker adds http.Hijacker to a recorder.
+type hijacker struct{ *recorder }
 
 // Hijack implements http.Hijacker.
 func (w hijacker) Hijack() (net.Conn, *bufio.ReadWriter, error) {
@@ -170,33 +153,12 @@ func (w hijacker) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	return conn, rw, err
 }
 
-// wrap makes w the recorder of inner. It returns w with http.Flusher and http.Hijacker if inner, or a ResponseWriter
-// that it wraps, has them, since handlers test for these interfaces.
+// wrap makes w the recorder of inner. It returns w with http.Hijacker if the innermost ResponseWriter has it, since
+// handlers test for this interface.
 func (w *recorder) wrap(inner http.ResponseWriter) http.ResponseWriter {
 	w.ResponseWriter = inner
-	canFlush, canHijack := hasInterface[http.Flusher](w.ResponseWriter), hasInterface[http.Hijacker](w.ResponseWriter)
-	switch {
-	case canFlush && canHijack: // HTTP/1
-		w.http1 = flusherHijacker{w, flusher{w}, hijacker{w}}
-		return &w.http1
-	case canFlush: // HTTP/2
-		return flusher{w}
-	case canHijack:
+	if mayHijack(inner) {
 		return hijacker{w}
 	}
 	return w
-}
-
-// hasInterface reports whether w, or one of the ResponseWriters that it wraps, is a T.
-func hasInterface[T any](w http.ResponseWriter) bool {
-	for {
-		if _, ok := w.(T); ok {
-			return true
-		}
-		unwrapper, ok := w.(interface{ Unwrap() http.ResponseWriter })
-		if !ok {
-			return false
-		}
-		w = unwrapper.Unwrap()
-	}
 }
