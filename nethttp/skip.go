@@ -34,38 +34,41 @@ func SkipPaths(paths ...string) Option {
 	paths = slices.Clone(paths)
 	return option(func(c *guard.Config) error {
 		for _, p := range paths {
-			s, err := parseSkippedPath(p)
+			method, path, err := parseSkippedPath(p)
 			if err != nil {
 				return fmt.Errorf("sash: SkipPaths(%q): %w", p, err)
 			}
-			c.SkipPaths = append(c.SkipPaths, s)
+			c.Skip = append(c.Skip, func(r *http.Request, _ any) bool {
+				return r.URL.Path == path && r.URL.RawPath == "" &&
+					(r.Method == method || r.Method == http.MethodHead && method == http.MethodGet)
+			})
 		}
 		return nil
 	})
 }
 
 // parseSkippedPath returns the method and the path of an argument of SkipPaths.
-func parseSkippedPath(arg string) (s guard.SkippedPath, err error) {
-	s = guard.SkippedPath{Method: http.MethodGet, Path: arg}
-	if method, path, found := strings.Cut(arg, " "); found && arg[0] != '/' {
-		s = guard.SkippedPath{Method: method, Path: path}
+func parseSkippedPath(arg string) (method, path string, err error) {
+	method, path, found := strings.Cut(arg, " ")
+	if !found || arg[0] == '/' {
+		method, path = http.MethodGet, arg
 	}
-	plain, err := url.PathUnescape(s.Path)
-	isMethod := s.Method != "" && strings.Trim(s.Method, "ABCDEFGHIJKLMNOPQRSTUVWXYZ-") == ""
+	plain, invalid := url.PathUnescape(path)
+	isMethod := method != "" && strings.Trim(method, "ABCDEFGHIJKLMNOPQRSTUVWXYZ-") == ""
 	switch {
-	case !isMethod || !strings.HasPrefix(s.Path, "/"):
-		return s, errors.New(`give a path that begins with a slash, such as "/health", or a method in capital letters, ` +
+	case !isMethod || !strings.HasPrefix(path, "/"):
+		err = errors.New(`give a path that begins with a slash, such as "/health", or a method in capital letters, ` +
 			`one space and a path, such as "POST /hook"; for anything else use nethttp.Skip`)
-	case strings.ContainsAny(s.Path, "*{?"):
-		return s, errors.New("paths are compared byte for byte, without wildcards and queries: use nethttp.Skip, " +
+	case strings.ContainsAny(path, "*{?"):
+		err = errors.New("paths are compared byte for byte, without wildcards and queries: use nethttp.Skip, " +
 			"with a function that calls strings.HasPrefix(r.URL.Path, ...) for example")
-	case strings.TrimSpace(s.Path) != s.Path || strings.ContainsFunc(s.Path, unicode.IsControl):
-		return s, errors.New("a path has neither a blank at its end nor control characters: leave them out")
-	case err == nil && plain != s.Path:
-		return s, fmt.Errorf("paths are compared as r.URL.Path has them, without escapes: "+
+	case strings.TrimSpace(path) != path || strings.ContainsFunc(path, unicode.IsControl):
+		err = errors.New("a path has neither a blank at its end nor control characters: leave them out")
+	case invalid == nil && plain != path:
+		err = fmt.Errorf("paths are compared as r.URL.Path has them, without escapes: "+
 			"give %q, or use nethttp.Skip", plain)
 	}
-	return s, nil
+	return method, path, err
 }
 
 // Skip excludes the requests for which skip returns true: they use no store and get no fields. skip is called by many

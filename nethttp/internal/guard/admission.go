@@ -91,7 +91,7 @@ func (a *Admission) serve(w http.ResponseWriter, next func(http.ResponseWriter, 
 	err := next(a.recorder.wrap(w), a.request)
 	panicked = false
 	if failed = err != nil && !a.recorder.started(); failed {
-		a.fail(beforeSend != nil && !a.isCanceled(err))
+		a.fail(err, beforeSend != nil)
 	}
 	return err
 }
@@ -104,15 +104,12 @@ func (a *Admission) update(outer *http.Request) {
 	}
 }
 
-// isCanceled reports whether err is the cancellation of the request's context: the client has left.
-func (a *Admission) isCanceled(err error) bool {
-	return errors.Is(a.request.Context().Err(), context.Canceled) && errors.Is(err, context.Canceled)
-}
-
-// fail ends a request whose handler has returned an error, or leaves it to settleError if mayAnswer is true. Other
-// requests of the client wait for the answer no longer than a RetryInterval, since an error may stay without one.
-func (a *Admission) fail(mayAnswer bool) {
-	if !mayAnswer {
+// fail ends a request whose handler has returned err. It leaves the request to settleError if mayAnswer is true, unless
+// the client has left. Other requests of the client wait for the answer no longer than a RetryInterval, since an error
+// may stay without one.
+func (a *Admission) fail(err error, mayAnswer bool) {
+	left := errors.Is(a.request.Context().Err(), context.Canceled) && errors.Is(err, context.Canceled)
+	if left || !mayAnswer {
 		a.done()
 		return
 	}

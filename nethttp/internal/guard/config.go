@@ -14,15 +14,14 @@ import (
 // without its option. An argument c is the context of an adapter's framework, or nil.
 type Config struct {
 	// The requests: which of them are skipped, and their key, cost, label and limits.
-	SkipPaths []SkippedPath
-	Skip      []func(r *http.Request, c any) bool
-	SkipKeys  []func(string) bool
-	Cost      func(r *http.Request, c any) int
-	Label     func(r *http.Request, c any) string
-	Limits    func(r *http.Request, key string) ([]core.Limit, error)
-	Limiter   func(r *http.Request, c any, key string) (*core.Limiter, error)
-	Pairs     []Pair
-	Shadow    func() bool
+	Skip     []func(r *http.Request, c any) bool
+	SkipKeys []func(string) bool
+	Cost     func(r *http.Request, c any) int
+	Label    func(r *http.Request, c any) string
+	Limits   func(r *http.Request, key string) ([]core.Limit, error)
+	Limiter  func(r *http.Request, c any, key string) (*core.Limiter, error)
+	Pairs    []Pair
+	Shadow   func() bool
 
 	// The response.
 	Formats          []headers.Format
@@ -44,19 +43,9 @@ type Pair struct {
 	Key     func(*http.Request) (string, error)
 }
 
-// SkippedPath is one argument of SkipPaths.
-type SkippedPath struct{ Method, Path string }
-
-// matches reports whether the request is skipped. A path for GET matches HEAD too.
-func (s SkippedPath) matches(r *http.Request) bool {
-	return s.Path == r.URL.Path && r.URL.RawPath == "" &&
-		(s.Method == r.Method || s.Method == http.MethodGet && r.Method == http.MethodHead)
-}
-
 // IsSkipped reports whether an option excludes the request from the limit.
 func (c *Config) IsSkipped(r *http.Request, context any) bool {
-	return slices.ContainsFunc(c.SkipPaths, func(s SkippedPath) bool { return s.matches(r) }) ||
-		slices.ContainsFunc(c.Skip, func(skip func(*http.Request, any) bool) bool { return skip(r, context) })
+	return slices.ContainsFunc(c.Skip, func(skip func(*http.Request, any) bool) bool { return skip(r, context) })
 }
 
 // isSkippedKey reports whether an option exempts the client with this key.

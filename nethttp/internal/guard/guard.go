@@ -3,6 +3,7 @@
 package guard
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -13,6 +14,9 @@ import (
 	"github.com/sashlimit/sash/internal/errs"
 	"github.com/sashlimit/sash/internal/inflight"
 )
+
+// ErrNoKeyFunction is the error of a guard without a key function.
+var ErrNoKeyFunction = errors.New("sash: the key function is nil: give one, such as keyfuncs.RemoteIP")
 
 // Guard decides requests by a limiter and a Config. Its configuration does not change; it is safe for concurrent use.
 type Guard struct {
@@ -104,8 +108,8 @@ func (g *Guard) Admit(v *Visit, findKey func() (string, error)) bool {
 		return true
 	}
 	request := core.Request{Label: v.Label, Shadow: g.config.Shadow != nil && g.config.Shadow()}
-	if g.config.Label != nil {
-		g.label(v, &request)
+	if label := g.config.Label; label != nil && (g.limiter.Observed() || g.config.Limiter != nil) {
+		request.Label = cmp.Or(label(v.R, v.Context), v.Label) // a limiter of the option may have an observer
 	}
 	limits := g.limits
 	key, err := findKey()
@@ -129,16 +133,6 @@ func (g *Guard) Admit(v *Visit, findKey func() (string, error)) bool {
 		return true
 	}
 	return g.answer(v, limits)
-}
-
-// label sets the label of a request by the function of the option, if the limiter has an observer or another limiter
-// may be chosen, which may have one.
-func (g *Guard) label(v *Visit, request *core.Request) {
-	if g.limiter.Observed() || g.config.Limiter != nil {
-		if found := g.config.Label(v.R, v.Context); found != "" {
-			request.Label = found
-		}
-	}
 }
 
 // decide decides a request that has a key, and returns the limits of the decision. The decision itself goes into v

@@ -32,19 +32,14 @@ func (p *proxyWatch) inspect(r *http.Request, key string) string {
 		return ""
 	}
 	defer p.mu.Unlock()
-	if peer != p.peer {
+	if peer != p.peer || p.seen == proxyRequests {
 		p.peer, p.seen, p.forwarded = peer, 0, 0
 	}
 	p.seen++
 	if peer.IsValid() && isForwarded(r, peer) {
 		p.forwarded++
 	}
-	if p.seen < proxyRequests {
-		return ""
-	}
-	isProxy := 2*p.forwarded > p.seen
-	p.seen, p.forwarded = 0, 0
-	if !isProxy {
+	if p.seen < proxyRequests || 2*p.forwarded <= p.seen {
 		return ""
 	}
 	return peer.String()

@@ -1,11 +1,12 @@
 package guard
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
-	"net/http"
 
 	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/internal/errs"
 	"github.com/sashlimit/sash/keyfuncs"
 )
 
@@ -29,14 +30,12 @@ func (g *Guard) plan(v *Visit, request *core.Request) *core.Limiter {
 	case request.Cost < 0:
 		err = fmt.Errorf("WithCost returned %d: return 0 or more", request.Cost)
 		request.Cost = 1
-	case none && request.Limits != nil:
+	case none:
 		var limited *core.Limiter
 		if limited, err = l.WithLimits(request.Limits...); err == nil {
 			request.Limits = nil
 			return limited
 		}
-	case none:
-		err = CheckLimiter(l, false)
 	}
 	if err != nil {
 		request.Limits, request.Err = nil, fmt.Errorf("%w: %w", core.ErrLimits, err)
@@ -79,16 +78,8 @@ func decideWithoutKey(v *Visit, l *core.Limiter, request *core.Request, err erro
 	case err == nil:
 		err = keyfuncs.ErrNoKey
 	case !errors.Is(err, keyfuncs.ErrNoKey) && !errors.Is(err, keyfuncs.ErrBadRequest):
-		err = contextErrOr(v.R, &keyError{err})
+		err = cmp.Or[error](v.R.Context().Err(), &errs.Error{Err: fmt.Errorf("%w: %w", core.ErrKey, err)})
 	}
 	v.Decision.Err = err
 	l.Report(v.R.Context(), *request, v.Decision)
-}
-
-// contextErrOr returns the error of the request's context if that has ended, and else err.
-func contextErrOr(r *http.Request, err error) error {
-	if ctxErr := r.Context().Err(); ctxErr != nil {
-		return ctxErr
-	}
-	return err
 }
