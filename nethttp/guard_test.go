@@ -353,10 +353,11 @@ func panicOf(f func()) (text string) {
 // Options keep what they were given, whatever the caller does with its slice.
 func TestOptionsCopy(t *testing.T) {
 	paths, formats := []string{"/health"}, []headers.Format{headers.XRateLimit}
-	skip, with := nethttp.SkipPaths(paths...), nethttp.WithHeaders(formats...)
-	paths[0], formats[0] = "/", headers.IETF
+	pairs := []nethttp.Pair{{Limiter: limiter(admits(1, 0), nil), Key: keyfuncs.AllClients}}
+	skip, with, all := nethttp.SkipPaths(paths...), nethttp.WithHeaders(formats...), nethttp.DecideAll(pairs...)
+	paths[0], formats[0], pairs[0] = "/", headers.IETF, nethttp.Pair{} // New would refuse the zero Pair
 	s := admits(1, 0)
-	w := get(t, guarded(s, skip, with), "/")
+	w := get(t, guarded(s, skip, with, all), "/")
 	if s.calls.Load() != 1 || w.Header().Get("X-RateLimit-Limit") == "" {
 		t.Errorf("%d calls, %v", s.calls.Load(), w.Header())
 	}
