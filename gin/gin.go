@@ -63,8 +63,8 @@ func MiddlewareBy(limiter *core.Limiter, key func(*gin.Context) (string, error),
 
 // WithRefusal sets a function that answers a refused request in gin's own way, instead of nethttp.Refuse. If
 // nethttp.WithRefusal is given too, the last option counts. The request is aborted already, the status is that of
-// nethttp.Status(d) unless refuse writes another, and the limit fields, Retry-After and Cache-Control are set. If refuse
-// writes no response, nethttp.Refuse does. d.Err may quote the client's input: log it, do not send it.
+// nethttp.Status(d) unless refuse writes another, and the limit fields, Retry-After and Cache-Control are set. If
+// refuse writes no response, nethttp.Refuse does. d.Err may quote the client's input: log it, do not send it.
 func WithRefusal(refuse func(c *gin.Context, d core.Decision)) nethttp.Option {
 	if refuse == nil {
 		return adapter.WithRefusal[*gin.Context](nil)

@@ -38,7 +38,8 @@ func DecideAll(pairs ...Pair) Option {
 		}
 		for i, p := range pairs {
 			if p.Key == nil {
-				return fmt.Errorf("sash: pair %d of DecideAll has no key function: give one, such as keyfuncs.AllClients", i)
+				return fmt.Errorf("sash: pair %d of DecideAll has no key function: "+
+					"give one, such as keyfuncs.AllClients", i)
 			}
 			if err := guard.CheckLimiter(p.Limiter, false); err != nil {
 				return fmt.Errorf("sash: pair %d of DecideAll: %s", i, errs.Text(err))

@@ -17,4 +17,4 @@ func Status(d core.Decision) int { return guard.Status(d) }
 // The members of the problem are type, title, status, detail, error (a short constant: rate_limit_exceeded,
 // rate_limiter_unavailable, unauthenticated, client_unidentified or internal_error), retry_after (whole seconds; absent
 // if no retry can pass) and, with 429, violated-policies (the name of the reached limit).
-func Refuse(w http.ResponseWriter, _ *http.Request, d core.Decision) { guard.Refuse(w, d) }
+func Refuse(w http.ResponseWriter, r *http.Request, d core.Decision) { guard.Refuse(w, d) }

@@ -32,8 +32,7 @@ func (w *countRecorder) step(opts ...nethttp.Option) Step {
 	return step(w.limiter, append(opts, counted)...)
 }
 
-// expect checks the statuses that CountWhen got since the last call, and how
-// that are left.
+// expect checks the statuses that CountWhen got since the last call, and the number of units that are left.
 func (w *countRecorder) expect(t *testing.T, what string, left int64, statuses ...int) {
 	t.Helper()
 	if got := remaining(w.limiter); got != left || !slices.Equal(w.statuses, statuses) {

@@ -51,7 +51,7 @@
 //	                   once, and the response tells of the inner one
 //	Labels             the observer gets the labels of the Adapter, and none where no route matches
 //	WrongArguments     the middleware panics as it is made, with an error that begins with "sash: "
-//	Allocations        a guard makes one allocation: the header fields
+//	Allocations        a guard makes at most two allocations: the header fields
 //	ResponseController handlers, and functions that refuse, have all abilities of the server's
 //	                   ResponseWriter
 //

@@ -109,7 +109,7 @@ func (g *Guard) Admit(v *Visit, findKey func() (string, error)) bool {
 	}
 	request := core.Request{Label: v.Label, Shadow: g.config.Shadow != nil && g.config.Shadow()}
 	if label := g.config.Label; label != nil && (g.limiter.Observed() || g.config.Limiter != nil) {
-		request.Label = cmp.Or(label(v.R, v.Context), v.Label) // a limiter of the option may have an observer
+		request.Label = cmp.Or(label(v.R, v.Context), v.Label) // a chosen limiter may have an observer
 	}
 	limits := g.limits
 	key, err := findKey()

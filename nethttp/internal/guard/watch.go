@@ -39,12 +39,14 @@ func (w *watch) inspect(v *Visit, l *core.Limiter, request *core.Request) {
 		v.guard.limiter.Notice(r.Context(), notice.DoubleCount, doubleCount)
 		return
 	}
-	if h := v.W.Header(); d.Allowed && request.Cost > 0 && h != nil { // only in shadow does a refused request reach others
+	// Only in shadow does a refused request reach other guards.
+	if h := v.W.Header(); d.Allowed && request.Cost > 0 && h != nil {
 		v.sample = &sample{h, l, request.Key, request.Cost, r.URL.Path}
 		lastSample.Store(v.sample)
 	}
 	if peer := w.proxy.inspect(r, request.Key); peer != "" {
-		v.guard.limiter.Notice(r.Context(), notice.UntrustedProxy, "the last requests all came from "+peer+untrustedProxy)
+		text := "the last requests all came from " + peer + untrustedProxy
+		v.guard.limiter.Notice(r.Context(), notice.UntrustedProxy, text)
 	}
 }
 
