@@ -40,9 +40,9 @@ func (l *admissions) units(from, to time.Time) int64 {
 }
 
 // checkTheorem checks every admission against Theorem E: the units that its region has admitted in the window that ends
-// with it, the others until the polls that decided it, and the shares of regions without a poll in the last 2 s and a
-// PollInterval, is at most the limit; or it is within the share of its region. Clocks that go at other paces make a
-// window shorter by a thousandth. It returns the most units that a window holds in all regions.
+// with it, the others until the polls that decided it, and the shares of regions without a poll in the 2 s and a
+// PollInterval before it was sent, is at most the limit; or it is within the share of its region. Clocks that go at
+// other paces make a window shorter by a thousandth. It returns the most units that a window holds in all regions.
 func (w *simulation) checkTheorem(limit core.Limit) (most int64, err error) {
 	all := logsOf(w.used, len(w.servers))
 	for _, a := range w.used {
@@ -57,7 +57,7 @@ func (w *simulation) checkTheorem(limit core.Limit) (most int64, err error) {
 			case a.polls != nil:
 				seen := all[i].units(begin, a.polls[i].ran)
 				known += seen
-				if a.at.Sub(a.polls[i].sent) <= silentAfter+defaultPollInterval {
+				if a.sent.Sub(a.polls[i].sent) <= silentAfter+defaultPollInterval {
 					withheld += seen
 				} else {
 					withheld += share(limit.Requests, i, len(all))

@@ -41,13 +41,13 @@ type simulation struct {
 	events  map[string]int // number of each event in the history
 }
 
-// admission is a request that was admitted, and used at a true time. By region, polls are the latest ones that the
-// process had the answer of.
+// admission is a request that was admitted, sent to the server and used there at true times. By region, polls are the
+// latest ones that the process had the answer of.
 type admission struct {
-	region int
-	at     time.Time
-	units  int64
-	polls  []ran
+	region   int
+	sent, at time.Time
+	units    int64
+	polls    []ran
 }
 
 // ran holds the times at which a poll was sent and ran, by the true time.
@@ -195,14 +195,14 @@ func (k wire) Take(ctx context.Context, ask core.Ask) core.Decision {
 	if ask.Override = &o; o.Limits == nil {
 		o.Limits = k.limits
 	}
-	seen := k.polls.seen()
+	seen, sent := k.polls.seen(), time.Now()
 	var d core.Decision // not a result: where the caller leaves, the server may still write it
 	ran, err := k.call(ctx, func() { d = k.servers[k.to].Decide(k.servers[k.to].Now(), ask) })
 	if err != nil {
 		return core.Decision{Err: err}
 	}
 	if a, ok := ctx.Value(ranKey{}).(*atomic.Pointer[admission]); ok {
-		a.Store(&admission{at: ran, polls: seen})
+		a.Store(&admission{sent: sent, at: ran, polls: seen})
 	}
 	return d
 }
