@@ -242,7 +242,7 @@ func (r *Report) addNotes(l *Log) {
 		note("Of %s:%s.", plural(l.lines, "line"), text[1:])
 	}
 	for _, example := range l.examples {
-		note("PanicError: %s.", example)
+		note("Unreadable: %s.", example)
 	}
 	note("A refused client here sends what the log has: it neither waits nor comes back. All requests are sorted by " +
 		"time, however far a line or file is out of order.")
