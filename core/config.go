@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/sashlimit/sash/internal/errs"
@@ -51,7 +52,7 @@ func New(c Config) (*Limiter, error) {
 		c.Observer = newErrorLog(slog.Default, time.Minute)
 	}
 	c.Quiet = slices.Clone(c.Quiet)
-	return build(c, "", c.Limits, new(sharedState))
+	return build(c, "", c.Limits, new(sync.Map))
 }
 
 // check checks the Config except for its name, its limits and its policy.
@@ -65,7 +66,8 @@ func (c *Config) check() error {
 			"a number without a unit is nanoseconds", c.Timeout, minTimeout, DefaultTimeout)
 	}
 	if c.Observer != nil && errs.IsNil(c.Observer) {
-		return fmt.Errorf("sash: Config.Observer is %s: give an observer, or leave the field out", errs.NilName(c.Observer))
+		return fmt.Errorf("sash: Config.Observer is %s: give an observer, or leave the field out",
+			errs.NilName(c.Observer))
 	}
 	if wrong, ok := c.Observer.(invalidObserver); ok {
 		return wrong.err
@@ -81,17 +83,19 @@ func Must[T any](v T, err error) T {
 	return v
 }
 
-// build returns a limiter for a checked config with its defaults. It checks the limits and the policy. An
-// error has the names of the limiter and the rule.
-func build(c Config, rule string, limits []Limit, state *sharedState) (*Limiter, error) {
+// build returns a limiter for a checked config with its defaults, and sends a notice about its limits. It checks the
+// limits and the policy. An error has the names of the limiter and the rule.
+func build(c Config, rule string, limits []Limit, noticeCodes *sync.Map) (*Limiter, error) {
 	if c.Store == nil {
 		return nil, errors.New("sash: the zero Limiter has no store: make a limiter with core.New")
 	}
-	l := &Limiter{config: c, rule: rule, firstTimeout: c.Timeout, shared: state}
-	l.setObserver()
+	l := &Limiter{config: c, rule: rule, firstTimeout: c.Timeout, noticeCodes: noticeCodes}
+	l.log, _ = c.Observer.(*errorLog)
+	l.observed = l.log == nil && c.Observer != Silent
 	if err := l.bindAll(limits); err != nil {
 		return nil, addNames(c.Name, rule, err)
 	}
+	l.noticeLargeLog()
 	return l, nil
 }
 
@@ -103,7 +107,7 @@ func (l *Limiter) bindAll(limits []Limit) (err error) {
 		}
 	}
 	b := Binding{Name: l.config.Name, Rule: l.rule, Limits: limits, Timeout: l.config.Timeout}
-	if l.noticeObserver != nil {
+	if _, ok := l.config.Observer.(NoticeObserver); ok {
 		b.Notice = func(code, text string) { l.Notice(context.Background(), code, text) }
 	}
 	if l.boundRule, err = bind(l.config.Store, b); err != nil {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/sashlimit/sash/core/internal/waitqueue"
@@ -14,18 +13,16 @@ import (
 
 // Limiter decides requests. It is safe for concurrent use. Make one with [New].
 type Limiter struct {
-	config          Config           // with defaults filled in
-	rule            string           // the name given to Rule; empty for a limiter of New
-	boundRule                        // to the first store
-	fallback        *fallbackRule    // nil unless the policy is a Fallback
-	firstTimeout    time.Duration    // for the first store
-	observed        bool             // an observer gets every decision
-	noticeObserver  NoticeObserver   // nil if the observer gets no notices
-	log             *errorLog        // the observer if it is one of LogErrors, which gets only errors
-	waiting         waitqueue.Queues // callers of Wait
-	shared          *sharedState     // with the copies of WithPolicy and WithLimits
-	cache           limiterCache     // the limiters of Rule and WithLimits
-	largeLogChecked atomic.Bool      // noticeLargeLog has been called, or no observer gets notices
+	config       Config           // with defaults filled in
+	rule         string           // the name given to Rule; empty for a limiter of New
+	boundRule                     // to the first store
+	fallback     *fallbackRule    // nil unless the policy is a Fallback
+	firstTimeout time.Duration    // for the first store
+	observed     bool             // an observer gets every decision
+	log          *errorLog        // the observer if it is one of LogErrors, which gets only errors
+	waiting      waitqueue.Queues // callers of Wait
+	noticeCodes  *sync.Map        // the codes of earlier notices, shared with the copies of WithPolicy and WithLimits
+	cache        limiterCache     // the limiters of Rule and WithLimits
 }
 
 // Rule returns a limiter with limits and counts of its own under the same name, store and policy. Rules
@@ -38,7 +35,7 @@ func (l *Limiter) Rule(name string, limits ...Limit) (*Limiter, error) {
 	if err != nil {
 		return nil, addNames(l.config.Name, "", err)
 	}
-	return l.limiterFor(name, limits, new(sharedState))
+	return l.limiterFor(name, limits, new(sync.Map))
 }
 
 // WithPolicy returns the same limiter, on the same counts, with another policy; nil means
@@ -46,7 +43,7 @@ func (l *Limiter) Rule(name string, limits ...Limit) (*Limiter, error) {
 func (l *Limiter) WithPolicy(policy Policy) *Limiter {
 	c := l.config
 	c.OnStoreError = cmp.Or(policy, FailOpen)
-	return Must(build(c, l.rule, l.limits, l.shared))
+	return Must(build(c, l.rule, l.limits, l.noticeCodes))
 }
 
 // WithLimits returns the same limiter with other limits. One with the name, algorithm and window of
@@ -58,14 +55,14 @@ func (l *Limiter) WithLimits(limits ...Limit) (*Limiter, error) {
 		_, err := checkLimits(limits)
 		return nil, addNames(l.config.Name, l.rule, err)
 	}
-	return l.limiterFor(l.rule, limits, l.shared)
+	return l.limiterFor(l.rule, limits, l.noticeCodes)
 }
 
 // limiterCache holds limiters by their rule and limits, so that the same limits have the same leases, waiting
 // callers and cached refusals.
 type limiterCache struct {
 	mu       sync.Mutex
-	limiters map[cacheKey]*Limiter // maxDerived at most
+	limiters map[cacheKey]*Limiter // maxCachedLimiters at most
 }
 
 type cacheKey struct {
@@ -76,10 +73,10 @@ type cacheKey struct {
 const maxCachedLimiters = 1000
 
 // limiterFor returns the limiter that l has made of the same rule and limits, or builds it.
-func (l *Limiter) limiterFor(rule string, limits []Limit, state *sharedState) (*Limiter, error) {
+func (l *Limiter) limiterFor(rule string, limits []Limit, noticeCodes *sync.Map) (*Limiter, error) {
 	key := cacheKey{rule: rule}
 	if copy(key.limits[:], limits) < len(limits) {
-		return build(l.config, rule, limits, state)
+		return build(l.config, rule, limits, noticeCodes)
 	}
 	d := &l.cache
 	d.mu.Lock()
@@ -87,7 +84,7 @@ func (l *Limiter) limiterFor(rule string, limits []Limit, state *sharedState) (*
 	if known := d.limiters[key]; known != nil {
 		return known, nil
 	}
-	limiter, err := build(l.config, rule, limits, state)
+	limiter, err := build(l.config, rule, limits, noticeCodes)
 	if d.limiters == nil || len(d.limiters) >= maxCachedLimiters {
 		d.limiters = map[cacheKey]*Limiter{}
 	}
@@ -137,9 +134,6 @@ func (l *Limiter) Charge(ctx context.Context, key string, n int64) Decision {
 
 // Decide is the general form of Allow, AllowN and Peek.
 func (l *Limiter) Decide(ctx context.Context, r Request) (d Decision) {
-	if !l.largeLogChecked.Load() {
-		l.noticeLargeLog(ctx)
-	}
 	start := l.sampleTime()
 	// In one function: a copy of a Decision takes 5 ns.
 	if err := r.check(ctx, l.limits, l); err != nil {
@@ -148,10 +142,8 @@ func (l *Limiter) Decide(ctx context.Context, r Request) (d Decision) {
 		d = l.onStoreError(ctx, &r, r.Err)
 	} else if d = l.ledger.Take(ctx, r.ask(l.firstTimeout)); d.Err != nil {
 		d = l.onStoreError(ctx, &r, d.Err)
-	} else {
-		if d.Source == SourceNone {
-			d.Source = SourceCounted
-		}
+	} else if d.Source == SourceNone {
+		d.Source = SourceCounted
 	}
 	if !r.Silent && (d.Allowed || !r.SilentRefusal) && l.wantsEvent(&d) {
 		l.report(ctx, &r, &d, since(start))
@@ -239,9 +231,4 @@ func since(start time.Time) time.Duration {
 		return 0
 	}
 	return time.Since(start)
-}
-
-// sharedState is shared by a limiter and its copies of WithPolicy and WithLimits.
-type sharedState struct {
-	noticeCodes sync.Map // the codes of earlier notices
 }

@@ -50,48 +50,30 @@ func (l *Limiter) wantsEvent(d *Decision) bool {
 	return l.observed || l.log != nil && (d.Err != nil || l.log.outages.Load() > 0)
 }
 
-// setObserver sets the observers of decisions and of notices from the config.
-func (l *Limiter) setObserver() {
-	l.noticeObserver, _ = l.config.Observer.(NoticeObserver)
-	l.largeLogChecked.Store(l.noticeObserver == nil) // no observer would get the notice
-	switch o := l.config.Observer.(type) {
-	case silentObserver:
-	case *errorLog:
-		l.log = o
-	default:
-		l.observed = true
-	}
-}
-
 // Notice passes a finding of middleware or a store to the observer, if that is a [NoticeObserver]: each
 // code once for l and its copies by WithPolicy and WithLimits, with the first text, and no code of
 // Config.Quiet. The code must not contain input of clients.
 func (l *Limiter) Notice(ctx context.Context, code, text string) {
-	if l.noticeObserver == nil || slices.Contains(l.config.Quiet, code) {
+	o, ok := l.config.Observer.(NoticeObserver)
+	if !ok || slices.Contains(l.config.Quiet, code) {
 		return
 	}
-	if _, known := l.shared.noticeCodes.LoadOrStore(code, nil); !known {
-		text = escape(text, maxNotice)
-		l.noticeObserver.Notice(ctx, Notice{Code: code, Name: l.config.Name, Rule: l.rule, Text: text})
+	if _, known := l.noticeCodes.LoadOrStore(code, nil); !known {
+		o.Notice(ctx, Notice{Code: code, Name: l.config.Name, Rule: l.rule, Text: escape(text, maxNotice)})
 	}
 }
 
 // largeLog is the size of a log in bytes for which a CoarseLog is proposed.
 const largeLog = 1_000_000
 
-// noticeLargeLog sends a notice about a log that takes much memory. It runs at the first decision, when the
-// program has set its logger.
-func (l *Limiter) noticeLargeLog(ctx context.Context) {
-	if l.largeLogChecked.Swap(true) {
-		return
-	}
+// noticeLargeLog sends a notice about a log that takes much memory.
+func (l *Limiter) noticeLargeLog() {
 	for _, limit := range l.limits {
 		bytes := limit.Requests * limit.Algorithm.properties().unitBytes
 		if bytes > largeLog {
-			l.Notice(ctx, notice.LargeLog, fmt.Sprintf("limit %q keeps a log of up to %d requests for each client, "+
-				"at least %.1f MB: use %v.Using(core.CoarseLog), which never admits more either, in some 600 bytes",
-				limit.Name, limit.Requests, float64(bytes)/1e6, limit.goCode()))
-			return
+			l.Notice(context.Background(), notice.LargeLog, fmt.Sprintf("limit %q keeps a log of up to %d requests "+
+				"for each client, at least %.1f MB: use %v.Using(core.CoarseLog), which never admits more either, "+
+				"in some 600 bytes", limit.Name, limit.Requests, float64(bytes)/1e6, limit.goCode()))
 		}
 	}
 }
