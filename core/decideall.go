@@ -45,8 +45,10 @@ func DecideAll(ctx context.Context, pairs ...Pair) (d Decision, binding int) {
 	if !d.Allowed {
 		forEach(pairs, func(i int) { results[i].returnUnits(ctx) })
 	}
-	for i := range results {
-		results[i].report(ctx, d.Allowed)
+	for _, p := range results {
+		if r := p.reservation; r != nil && (d.Allowed || !r.isCounted()) {
+			r.limiter.report(ctx, &r.request, &r.Decision, p.elapsed)
+		}
 	}
 	return d, binding
 }
@@ -88,7 +90,6 @@ func forEach(pairs []Pair, do func(i int)) {
 type pairResult struct {
 	reservation *Reservation // nil if another pair was refused first
 	elapsed     time.Duration
-	returnErr   error // units of a refused call stay counted
 }
 
 // decide decides a pair, and reports whether it is admitted.
@@ -121,28 +122,20 @@ func bindingOf(results []pairResult) (d Decision, binding int) {
 	return d, binding
 }
 
-// returnUnits returns the units that were counted for a pair.
+// returnUnits returns the units that were counted for a pair, and reports those that stay counted.
 func (p *pairResult) returnUnits(ctx context.Context) {
-	if p.reservation == nil || p.reservation.refundable == 0 {
+	r := p.reservation
+	if r == nil || r.refundable == 0 {
 		return
 	}
-	cost := p.reservation.refundable
-	units, err := p.reservation.Return(ctx, cost)
+	cost := r.refundable
+	units, err := r.Return(ctx, cost)
 	if err == nil && units < cost {
 		err = errors.New("sash: the store does not find them any more")
 	}
-	p.returnErr = err
-}
-
-// report reports the decision on a pair to its observer, or units that stay counted.
-func (p *pairResult) report(ctx context.Context, allowed bool) {
-	switch r := p.reservation; {
-	case r == nil:
-	case allowed || !r.isCounted():
-		r.limiter.report(ctx, &r.request, &r.Decision, p.elapsed)
-	case p.returnErr != nil:
+	if err != nil {
 		r.limiter.Notice(ctx, notice.ReturnFailed, "requests that another limiter refused stay counted, "+
-			"since the store could not return them: "+errs.Text(p.returnErr))
+			"since the store could not return them: "+errs.Text(err))
 	}
 }
 

@@ -66,9 +66,9 @@ func (o *refusalLog) Observe(ctx context.Context, e Event) {
 		id = logClient{}
 		c = o.clients[id]
 	}
-	isNew := c == nil
-	if isNew {
+	if c == nil {
 		c = &refusals{}
+		defer o.flush(ctx, id) // after the Unlock
 		if id != (logClient{}) {
 			c.latest.Key = strings.Clone(escape(e.Key, maxLogKey))
 		}
@@ -81,9 +81,6 @@ func (o *refusalLog) Observe(ctx context.Context, e Event) {
 	e.Key = c.latest.Key
 	c.last, c.latest = now, e
 	o.mu.Unlock()
-	if isNew {
-		o.flush(ctx, id)
-	}
 }
 
 // flush writes a line about the refusals of a client, now and after each interval, until there are none.

@@ -44,11 +44,7 @@ func newReservation(l *Limiter, r Request, d Decision) *Reservation {
 
 // isCounted reports whether a store has counted the request.
 func (r *Reservation) isCounted() bool {
-	switch r.Decision.Source {
-	case SourceCounted, SourceLeased, SourceFallback:
-		return r.Decision.Allowed && !r.request.Peek
-	}
-	return false
+	return r.Decision.Allowed && !r.request.Peek && r.Decision.Source != SourcePolicy
 }
 
 // Return returns n units to all limits of the rule, at once: they are free for the next request. Its result
