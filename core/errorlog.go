@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -39,7 +40,8 @@ func checkLog(observer string, log *slog.Logger, interval time.Duration, allowZe
 		return fmt.Errorf("sash: core.%s has no logger, or one without a handler: give one, such as slog.Default()",
 			observer)
 	case interval < minLogInterval && !(allowZero && interval == 0):
-		return fmt.Errorf("sash: core.%s(..., %v): give at least %v, such as time.Minute", observer, interval, minLogInterval)
+		return fmt.Errorf("sash: core.%s(..., %v): give at least %v, such as time.Minute",
+			observer, interval, minLogInterval)
 	}
 	return nil
 }
@@ -104,7 +106,7 @@ func (o *errorLog) addProblem(ctx context.Context, e *Event, outcome Outcome) {
 	o.mu.Lock()
 	h := o.history(e)
 	if hint == "" { // an outage
-		hint = hintOf(e.Decision.Err)
+		hint = cmp.Or(errs.HintOf(e.Decision.Err), storeHint)
 		if h.failures == 0 {
 			h.first = now
 			o.outages.Add(1)
@@ -194,15 +196,6 @@ var problems = [numOutcomes]struct{ text, hint string }{
 		"give each client a key, costs of 0 or more, and a limiter with limits"},
 }
 
-// hintOf returns a hint for an operator about an error of a store: that of its method Hint, or a list of
-// things to check.
-func hintOf(err error) string {
-	if known := errs.HintOf(err); known != "" {
-		return known
-	}
-	if errors.Is(err, ErrStoreFull) {
-		return "give the store more memory, or the rule fewer limits"
-	}
-	return "is the store up, and are the address, the password, TLS and the number of the database right? Is the " +
-		"network open, and Config.Timeout several round trips? The Check of a redisstore tells more"
-}
+// storeHint is the hint about an error of a store that has none.
+const storeHint = "is the store up, and are the address, the password, TLS and the number of the database right? " +
+	"Is the network open, and Config.Timeout several round trips? The Check of a redisstore tells more"

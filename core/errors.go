@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"slices"
 	"strings"
 
 	"github.com/sashlimit/sash/internal/errs"
@@ -18,8 +17,9 @@ var (
 	// These are an ErrStore too: a breaker is open; there is no room even if all others are evicted; or a function of
 	// middleware for a request's limits or cost has failed, or its result is invalid.
 	ErrUnavailable error = &wrappedError{"sash: the store has been failing: the request did not wait", ErrStore}
-	ErrStoreFull   error = &wrappedError{"sash: the store is full", ErrStore}
-	ErrLimits      error = &wrappedError{"sash: the limits of the request are unknown", ErrStore}
+	ErrStoreFull         = errs.WithHint("give the store more memory, or the rule fewer limits",
+		&wrappedError{"sash: the store is full", ErrStore})
+	ErrLimits error = &wrappedError{"sash: the limits of the request are unknown", ErrStore}
 
 	// ErrTimeout is the cause of the end of a store's context, and a [context.DeadlineExceeded] too.
 	ErrTimeout error = &wrappedError{"sash: no answer within the timeout", context.DeadlineExceeded}
@@ -54,30 +54,27 @@ var (
 func asStoreError(err error) error {
 	switch {
 	case !errors.Is(err, ErrStore):
-		return joinErrors(ErrStore, err)
+		return &storeError{err}
 	case strings.LastIndex(err.Error(), "sash: ") == 0:
 		return err
 	}
 	return &errs.Error{Err: err}
 }
 
-// joinedError is an error that matches each of several errors and joins their texts.
-type joinedError struct{ all []error }
+// storeError is the error of a store. It matches ErrStore too.
+type storeError struct{ err error }
 
-// joinErrors returns a joinedError of the errors that are not nil.
-func joinErrors(all ...error) error {
-	return &joinedError{slices.DeleteFunc(all, func(err error) bool { return err == nil })}
-}
+func (e *storeError) Error() string        { return ErrStore.Error() + ": " + errs.Text(e.err) }
+func (e *storeError) Is(target error) bool { return target == ErrStore }
+func (e *storeError) Unwrap() error        { return e.err }
 
-func (c *joinedError) Error() string {
-	text := "sash"
-	for _, err := range c.all {
-		text += ": " + errs.Text(err)
+// withCause returns err, which also matches its cause unless that is nil.
+func withCause(err, cause error) error {
+	if cause == nil {
+		return err
 	}
-	return text
+	return &errs.Error{Err: fmt.Errorf("%w: %w", err, cause)}
 }
-
-func (c *joinedError) Unwrap() []error { return c.all }
 
 // describe names a limiter in errors.
 func describe(name, rule string) string {

@@ -70,8 +70,8 @@ func (p fallbackPolicy) bind(first Store, b Binding) (*fallbackRule, error) {
 		return nil, fmt.Errorf("sash: the store of core.Fallback is Config.Store itself, a %T, so both fail "+
 			"together: give another store, such as memstore.New(), or core.FailOpen or core.FailClosed", p.store)
 	case p.replicas < 1:
-		return nil, fmt.Errorf("sash: core.Fallback for %d replicas: give the number of replicas that share the limit, "+
-			"or 1 for one process or a shared store", p.replicas)
+		return nil, fmt.Errorf("sash: core.Fallback for %d replicas: give the number of replicas that share "+
+			"the limit, or 1 for one process or a shared store", p.replicas)
 	}
 	f := &fallbackRule{replicas: int64(p.replicas)}
 	var err error
@@ -100,5 +100,5 @@ func (f *fallbackRule) take(ctx context.Context, r *Request, timeout time.Durati
 
 // fallbackError returns the error after a store and its fallback failed.
 func fallbackError(first, second error) error {
-	return AtStage(StageFallback, joinErrors(ErrStore, first, &errs.Error{Prefix: "the fallback failed: ", Err: second}))
+	return AtStage(StageFallback, &storeError{fmt.Errorf("%w: the fallback failed: %w", first, second)})
 }

@@ -55,7 +55,7 @@ func (l *Limiter) WaitN(ctx context.Context, key string, n int64) (Decision, err
 	late, isLate := err.(*waitqueue.TooLate)
 	switch {
 	case isLate:
-		err = joinErrors(ErrTooLate, fmt.Errorf("the next try is in %v", late.Next), late.Err)
+		err = withCause(fmt.Errorf("%w: the next try is in %v", ErrTooLate, late.Next), late.Err)
 		if d == (Decision{}) {
 			d = Decision{RetryAfter: late.Next, Err: err}
 		}
@@ -97,5 +97,5 @@ func (d *Decision) estimate(cost int64, pace time.Duration) *waitqueue.Estimate 
 
 // neverError returns the error of a request whose cost n exceeds the limit.
 func (d *Decision) neverError(n int64) error {
-	return joinErrors(ErrNever, fmt.Errorf("a cost of %d exceeds the limit %v", n, d.Limit), d.Err)
+	return withCause(fmt.Errorf("%w: a cost of %d exceeds the limit %v", ErrNever, n, d.Limit), d.Err)
 }
