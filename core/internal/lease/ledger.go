@@ -32,7 +32,7 @@ type request struct {
 	now      time.Time     // time of the last step
 	refused  bool          // the client was refused at now
 	start    time.Time     // start of the wait, or zero
-	deadline time.Time     // end of the wait; zero means no deadline
+	deadline time.Time     // end of the wait, set with start
 	maxWait  time.Duration // longest wait from start for renewals by other callers
 }
 
@@ -86,7 +86,7 @@ func (l *ledger) step(ctx context.Context, q *request, d *core.Decision, delayed
 		}
 	}
 	if q.start.IsZero() {
-		q.startWait(ctx)
+		q.startWait()
 	}
 	if e.renewal == nil {
 		return l.startRenewal(ctx, q, e), true, false
@@ -136,22 +136,16 @@ func (l *ledger) Return(ctx context.Context, back core.Refund) (int64, error) {
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
 	e := shard.byHolder[holder]
-	if e == nil || !back.At.After(e.after) || !back.At.Before(e.reply.At) { // from another lease
-		return 0, nil
-	}
-	if !e.isValid(l.table.now()) {
+	another := e == nil || !back.At.After(e.after) || !back.At.Before(e.reply.At)
+	if another || !e.isValid(l.table.now()) {
 		return 0, nil
 	}
 	e.left += back.Units
 	return back.Units, nil
 }
 
-// Reset implements [core.Ledger]. It ends the client's leases under all rules, which may share the counts. It does
-// nothing if ctx has ended.
+// Reset implements [core.Ledger]. It ends the client's leases under all rules, which may share the counts.
 func (l *ledger) Reset(ctx context.Context, client string) error {
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
 	err := l.Ledger.Reset(ctx, client)
 	holder, shard := l.holder(client)
 	shard.mu.Lock()

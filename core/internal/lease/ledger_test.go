@@ -41,8 +41,7 @@ func TestFullShard(t *testing.T) {
 	})
 }
 
-// TestResetEndsLeases: a reset ends the leases of the client under all rules, and of no other client. One whose context
-// has ended does nothing.
+// TestResetEndsLeases: a reset ends the leases of the client under all rules, and of no other client.
 func TestResetEndsLeases(t *testing.T) {
 	inBubble(t, 50, func(t *testing.T, s *fixture) {
 		other := &ledger{s.rule.table, s.rule.terms, s.store}
@@ -60,12 +59,6 @@ func TestResetEndsLeases(t *testing.T) {
 		lease(s.rule, "client")
 		lease(other, "client")
 		lease(s.rule, neighbour)
-		ctx, cancel := context.WithCancelCause(t.Context())
-		late := errors.New("late")
-		cancel(late)
-		if err := s.rule.Reset(ctx, "client"); err != late || !left(s.rule, "client") {
-			t.Errorf("too late: %v, the lease is there: %v", err, left(s.rule, "client"))
-		}
 		if err := s.rule.Reset(t.Context(), "client"); err != nil {
 			t.Error(err)
 		}

@@ -38,24 +38,11 @@ func (l *ledger) startRenewal(ctx context.Context, q *request, e *lease) *renewa
 		free:    want - q.Cost,
 		done:    make(chan struct{}),
 	}
-	r.deadline = q.renewalDeadline(ctx)
+	// At least the default, so that a caller with little time does not waste the lease.
+	r.deadline = q.start.Add(max(q.Timeout, core.DefaultTimeout))
 	e.renewal = r
 	go l.renew(context.WithoutCancel(ctx), r, want)
 	return r
-}
-
-// renewalDeadline returns the deadline of a renewal that q starts: q's own, and at least [core.DefaultTimeout] from the
-// start, so that a caller with little time does not waste the lease. The zero time means no deadline; then the timeouts
-// of the Redis client end the wait.
-func (q *request) renewalDeadline(ctx context.Context) time.Time {
-	deadline := q.deadline
-	if deadline.IsZero() {
-		deadline, _ = ctx.Deadline()
-	}
-	if earliest := q.start.Add(core.DefaultTimeout); !deadline.IsZero() && earliest.After(deadline) {
-		return earliest
-	}
-	return deadline
 }
 
 // renew takes a lease of want units, or else of the units that remain. If none remain, the request that started r goes
@@ -131,11 +118,8 @@ func (l *ledger) await(ctx context.Context, r *renewal, until time.Time) (leased
 
 // awaitOwn waits for the renewal that q started, and returns its answer to q.
 func (l *ledger) awaitOwn(ctx context.Context, q *request, r *renewal) core.Decision {
-	if !q.deadline.IsZero() {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithDeadlineCause(ctx, q.deadline, core.ErrTimeout)
-		defer cancel()
-	}
+	ctx, cancel := context.WithDeadlineCause(ctx, q.deadline, core.ErrTimeout)
+	defer cancel()
 	select {
 	case <-r.done:
 	case <-ctx.Done():

@@ -1,7 +1,7 @@
 package lease
 
 import (
-	"context"
+	"cmp"
 	"time"
 
 	"github.com/sashlimit/sash/core"
@@ -16,31 +16,22 @@ const (
 	nextRenewTimeout = 20 * time.Millisecond
 )
 
-// startWait sets q's start, deadline and maxWait. maxWait is at most half of the time, because the reply may be lost.
-func (q *request) startWait(ctx context.Context) {
-	q.start, q.maxWait = time.Now(), renewTimeout
-	if q.Timeout > 0 {
-		q.deadline = q.start.Add(q.Timeout)
-		q.maxWait = min(q.maxWait, q.Timeout/2)
-	}
-	if end, ok := ctx.Deadline(); ok {
-		q.maxWait = min(q.maxWait, end.Sub(q.start)/2)
-	}
+// startWait sets q's start, deadline and maxWait, and its Timeout if it has none. maxWait is at most half of the time,
+// because the reply may be lost.
+func (q *request) startWait() {
+	q.start, q.Timeout = time.Now(), cmp.Or(q.Timeout, MaxLifetime)
+	q.deadline, q.maxWait = q.start.Add(q.Timeout), min(renewTimeout, q.Timeout/2)
 }
 
 // updateTimeout sets the Timeout of q to the rest of its time, and reports whether there is none.
 func (q *request) updateTimeout() (late bool) {
-	if q.deadline.IsZero() {
-		return false
-	}
 	left := time.Until(q.deadline)
 	q.Timeout = max(left, 1) // 0 would mean no timeout
 	return left <= 0
 }
 
 // reserve reports whether q shall wait for the renewal. If a round trip takes longer than q.maxWait, a request to the
-// next ledger after the wait would be late too. Then reserve extends the wait to q's deadline, or until the renewal is
-// lost, and sets units of the lease aside for q; it returns false if too few are free. The shard's lock must be held.
+// next ledger after the wait would be late too. Then reserve extends the wait to q's deadline, and sets units of the lease aside for q; it returns false if too few are free. The shard's lock must be held.
 func (r *renewal) reserve(q *request) bool {
 	if r.lease.roundTrip <= q.maxWait*3/4 { // a quarter is spare, for a slower round trip
 		return true
@@ -49,9 +40,6 @@ func (r *renewal) reserve(q *request) bool {
 		return false
 	}
 	r.free -= q.Cost
-	q.maxWait = r.lostAt.Sub(q.start)
-	if !q.deadline.IsZero() {
-		q.maxWait = q.deadline.Sub(q.start)
-	}
+	q.maxWait = q.Timeout
 	return true
 }

@@ -1,7 +1,6 @@
 package lease
 
 import (
-	"context"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -187,39 +186,20 @@ func TestRefusalForWaiters(t *testing.T) {
 	})
 }
 
-// TestStartWait: a request waits for other callers for half of its time and at most renewTimeout. A renewal that
-// it starts waits as long as its caller may, and for as long as a server may take.
+// TestStartWait: a request waits for other callers for half of its time and at most renewTimeout. One
+// without a timeout has a minute.
 func TestStartWait(t *testing.T) {
 	const ms = time.Millisecond
-	for _, c := range []struct{ timeout, ctx, want, renewal time.Duration }{
-		{0, 0, renewTimeout, 0},
-		{1, 0, 0, core.DefaultTimeout},
-		{60 * ms, 0, 30 * ms, core.DefaultTimeout},
-		{time.Hour, 0, renewTimeout, time.Hour},
-		{0, 60 * ms, 30 * ms, core.DefaultTimeout},
-		{0, time.Hour, renewTimeout, time.Hour},
-		{40 * ms, 60 * ms, 20 * ms, core.DefaultTimeout},
-		{time.Second, 40 * ms, 20 * ms, time.Second},
+	for _, c := range []struct{ timeout, deadline, want time.Duration }{
+		{0, MaxLifetime, renewTimeout},
+		{1, 1, 0},
+		{60 * ms, 60 * ms, 30 * ms},
+		{time.Hour, time.Hour, renewTimeout},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			ctx, now := t.Context(), time.Now()
-			if c.ctx > 0 {
-				var cancel context.CancelFunc
-				ctx, cancel = context.WithTimeout(ctx, c.ctx)
-				defer cancel()
-			}
-			after := func(d time.Duration) (at time.Time) {
-				if d > 0 {
-					at = now.Add(d)
-				}
-				return at
-			}
-			q := request{Ask: core.Ask{Timeout: c.timeout}}
-			if q.startWait(ctx); !q.deadline.Equal(after(c.timeout)) || q.maxWait != c.want {
+			q, now := request{Ask: core.Ask{Timeout: c.timeout}}, time.Now()
+			if q.startWait(); q.deadline.Sub(now) != c.deadline || q.Timeout != c.deadline || q.maxWait != c.want {
 				t.Errorf("%+v: waits until %v for %v", c, q.deadline, q.maxWait)
-			}
-			if got := q.renewalDeadline(ctx); !got.Equal(after(c.renewal)) {
-				t.Errorf("%+v: the renewal waits for %v", c, got.Sub(now))
 			}
 		})
 	}
@@ -230,12 +210,9 @@ func TestUpdateTimeout(t *testing.T) {
 	for _, c := range []struct {
 		deadline, want time.Duration
 		late           bool
-	}{{0, 7, false}, {10, 10, false}, {1, 1, false}, {time.Second, time.Second, false}, {-1, 1, true}} {
+	}{{10, 10, false}, {1, 1, false}, {time.Second, time.Second, false}, {-1, 1, true}} {
 		synctest.Test(t, func(t *testing.T) {
-			q := request{Ask: core.Ask{Timeout: 7}}
-			if c.deadline != 0 {
-				q.deadline = time.Now().Add(c.deadline)
-			}
+			q := request{Ask: core.Ask{Timeout: 7}, deadline: time.Now().Add(c.deadline)}
 			if late := q.updateTimeout(); late != c.late || q.Timeout != c.want {
 				t.Errorf("%+v: %v left, late: %v", c, q.Timeout, late)
 			}
@@ -249,23 +226,21 @@ func TestUpdateTimeout(t *testing.T) {
 // TestReserve: where a renewal comes in time for a request, that needs no units of it. Else there must be enough, and
 // the request waits for as long as it may.
 func TestReserve(t *testing.T) {
-	const maxWait, lostAt, timeout = 40 * time.Millisecond, 90 * time.Millisecond, 200 * time.Millisecond
-	now := time.Now()
+	const maxWait, timeout = 40 * time.Millisecond, 200 * time.Millisecond
 	for _, c := range []struct {
 		roundTrip time.Duration
 		cost      int64
-		deadline  time.Time
 		want      bool
 		maxWait   time.Duration
 		free      int64
 	}{
-		{30 * time.Millisecond, 6, time.Time{}, true, maxWait, 5},
-		{30*time.Millisecond + 1, 6, time.Time{}, false, maxWait, 5},
-		{30*time.Millisecond + 1, 5, time.Time{}, true, lostAt, 0},
-		{30*time.Millisecond + 1, 2, now.Add(timeout), true, timeout, 3},
+		{30 * time.Millisecond, 6, true, maxWait, 5},
+		{30*time.Millisecond + 1, 6, false, maxWait, 5},
+		{30*time.Millisecond + 1, 5, true, timeout, 0},
+		{30*time.Millisecond + 1, 2, true, timeout, 3},
 	} {
-		r := &renewal{lease: &lease{roundTrip: c.roundTrip}, lostAt: now.Add(lostAt), free: 5}
-		q := &request{Ask: core.Ask{Cost: c.cost}, start: now, deadline: c.deadline, maxWait: maxWait}
+		r := &renewal{lease: &lease{roundTrip: c.roundTrip}, free: 5}
+		q := &request{Ask: core.Ask{Cost: c.cost, Timeout: timeout}, maxWait: maxWait}
 		if got := r.reserve(q); got != c.want || q.maxWait != c.maxWait || r.free != c.free {
 			t.Errorf("%+v: %v, waits for %v, %d are free", c, got, q.maxWait, r.free)
 		}
