@@ -93,8 +93,8 @@ func checkLimits(limits []Limit) ([]Limit, error) {
 		}
 		for _, other := range checked[:i] {
 			if other.Name == l.Name {
-				return nil, fmt.Errorf("sash: two limits are named %q: names are part of a count's identity "+
-					"and must differ; give one another name with Named, such as %v.Named(\"burst\")", l.Name, l.goCode())
+				return nil, fmt.Errorf("sash: two limits are named %q: names are part of a count's identity and "+
+					"must differ; give one another name with Named, such as %v.Named(\"burst\")", l.Name, l.goCode())
 			}
 		}
 		checked[i] = l

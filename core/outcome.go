@@ -46,7 +46,8 @@ func (o Outcome) MarshalText() ([]byte, error) { return []byte(o.String()), nil 
 // IsServed reports whether the handler gets the request.
 func (o Outcome) IsServed() bool {
 	switch o {
-	case OutcomeAdmitted, OutcomeFallbackAdmitted, OutcomeFailedOpen, OutcomeSkipped, OutcomeShadow, OutcomeShadowRefused:
+	case OutcomeAdmitted, OutcomeFallbackAdmitted, OutcomeFailedOpen,
+		OutcomeSkipped, OutcomeShadow, OutcomeShadowRefused:
 		return true
 	}
 	return false

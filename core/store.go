@@ -33,19 +33,20 @@ type Ledger interface {
 	//   - All limits are checked at one instant of the store's clock, then all are charged or none. No other request
 	//     comes between. A refused request leaves no trace. A peek writes nothing and is answered alike.
 	//   - A SlidingLog admits iff the units counted in (now-Window, now] plus cost are at most Requests. A request is
-	//     counted at the newest of now and what is already counted. Where that is ahead of now by more than 75 s, or than
-	//     an eighth of the rule's shortest window, the clock has stepped back, and what still counts is restamped to now.
+	//     counted at the newest of now and what is already counted. Where that is ahead of now by more than 75 s, or
+	//     than an eighth of the rule's shortest window, the clock has stepped back, and what still counts is
+	//     restamped to now.
 	//   - A CoarseLog is a SlidingLog in which a unit counts until the last microsecond of its slot is a Window old. A
 	//     slot has Window/60, rounded up to whole microseconds. What is counted is at the beginning of its slot.
 	//   - A SlidingCounter admits by the formula of its doc comment, in IEEE doubles in the order written there.
-	//   - A Bucket holds what is owed, as a time: a request adds Window/Requests for each unit, and time takes it off. It
-	//     admits iff a Window at most is owed then. Where Requests change, what is owed is rounded up to a Requests-th of
-	//     a microsecond, to within 2^-40 of one.
+	//   - A Bucket holds what is owed, as a time: a request adds Window/Requests for each unit, and time takes it
+	//     off. It admits iff a Window at most is owed then. Where Requests change, what is owed is rounded up to a
+	//     Requests-th of a microsecond, to within 2^-40 of one.
 	//   - A cost of 0 is admitted and counts nothing. A cost above Requests is refused for ever.
 	//   - Limits in ask.Override decide on the counts of the rule's.
-	//   - A charge is counted and answered as an admission. The newest MaxLogRequests units of a SlidingLog must count,
-	//     for a window at least, and MaxCounterRequests of a SlidingCounter in each window, of a CoarseLog in each slot,
-	//     and of a Bucket what is owed up to 2^52 microseconds.
+	//   - A charge is counted and answered as an admission. The newest MaxLogRequests units of a SlidingLog must
+	//     count, for a window at least, and MaxCounterRequests of a SlidingCounter in each window, of a CoarseLog in
+	//     each slot, and of a Bucket what is owed up to 2^52 microseconds.
 	//
 	// Source is [SourceCounted] (or its zero value), [SourceCached] or [SourceLeased]. With an Err nothing can be said
 	// about the request. Soon after ask.Timeout, Take answers with one that matches [ErrTimeout]. If the timeout is at
@@ -62,10 +63,10 @@ type Ledger interface {
 	//   - All units count no more if the request is older than the window, and where nothing of the client counts.
 	//   - From a SlidingLog the units stamped ask.At are taken, unless more than 1,000 entries are newer. From a
 	//     SlidingCounter they are taken from the fixed window of ask.At, from a CoarseLog from its slot.
-	//   - From a Bucket the units' time is taken, less what time has paid: all, where ask.Cost costs no more than the time
-	//     from ask.At to the newest request; else as much of that as something was owed in it, less what has paid for
-	//     units that were returned before. It pays first for units of ask.Cost that stay. A charge of more than
-	//     2^51 microseconds leaves a Window owed, and while as much is owed nothing else is taken.
+	//   - From a Bucket the units' time is taken, less what time has paid: all, where ask.Cost costs no more than the
+	//     time from ask.At to the newest request; else as much of that as something was owed in it, less what has
+	//     paid for units that were returned before. It pays first for units of ask.Cost that stay. A charge of more
+	//     than 2^51 microseconds leaves a Window owed, and while as much is owed nothing else is taken.
 	//   - Units that cannot be found stay: never is more taken back than was counted.
 	//   - Returned units are free for the next Take, also where a refusal was cached. Units of a lease go back to
 	//     the lease, if it lasts.

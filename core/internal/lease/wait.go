@@ -31,7 +31,8 @@ func (q *request) updateTimeout() (late bool) {
 }
 
 // reserve reports whether q shall wait for the renewal. If a round trip takes longer than q.maxWait, a request to the
-// next ledger after the wait would be late too. Then reserve extends the wait to q's deadline, and sets units of the lease aside for q; it returns false if too few are free. The shard's lock must be held.
+// next ledger after the wait would be late too. Then reserve extends the wait to q's deadline, and sets units of the
+// lease aside for q; it returns false if too few are free. The shard's lock must be held.
 func (r *renewal) reserve(q *request) bool {
 	if r.lease.roundTrip <= q.maxWait*3/4 { // a quarter is spare, for a slower round trip
 		return true
