@@ -109,7 +109,7 @@ func TestRefresherLeaves(t *testing.T) {
 // TestOverrides: what may have been counted although the rule's limits refuse ends a refusal; what counts nothing, or
 // ahead of time, does not, and is not refused from memory.
 func TestOverrides(t *testing.T) {
-	limits := []core.Limit{core.PerHour(5)}
+	limits, errUnsent := []core.Limit{core.PerHour(5)}, core.AtStage(core.StageUnavailable, errDown)
 	lowered, charged := &core.Override{Limits: limits}, &core.Override{Charge: true, Limits: limits}
 	for name, c := range map[string]struct {
 		ask     core.Ask
@@ -120,6 +120,7 @@ func TestOverrides(t *testing.T) {
 		"charge":                  {core.Ask{Cost: 1, Override: &core.Override{Charge: true}}, nil, false, true},
 		"charge of nothing":       {core.Ask{Override: &core.Override{Charge: true}}, nil, false, false},
 		"charge that failed":      {core.Ask{Cost: 1, Override: &core.Override{Charge: true}}, errDown, false, true},
+		"charge that was unsent":  {core.Ask{Cost: 1, Override: &core.Override{Charge: true}}, errUnsent, false, false},
 		"by limits":               {core.Ask{Cost: 1, Override: lowered}, nil, false, true},
 		"refused by limits":       {core.Ask{Cost: 1, Override: lowered}, nil, true, false},
 		"look by limits":          {core.Ask{Cost: 1, Peek: true, Override: lowered}, nil, false, false},
