@@ -75,6 +75,7 @@ test-modules:
 	for m in $(ADAPTERS) $(EXTRAS) examples examples/plans; do (cd $$m && go test $(RACE) -shuffle=on -parallel 4 -timeout 30m ./...) || exit 1; done
 	cd headers/sfvtest && go test ./...
 	cd bench && go test -count=1 ./... # Go's cache does not see that docs/comparison.md changed
+	cd prove/mutate && go test -count=1 ./... # nor that other code did
 
 # What is left out besides computes for long, drives whole programs, or compiles the pages of docs. Go does not repeat
 # the tests of a package that has not changed.

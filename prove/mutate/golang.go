@@ -218,24 +218,29 @@ func argument1[A any](_ any, a A, _ ...any) A { return a }
 
 var inMutant = regexp.MustCompile(`mutant(\d+):\d`)
 
-// compileGo makes a test program of the package with all mutants. Mutants that do not compile become unfit.
-func (p *pkg) compileGo() error {
+// findGo finds the mutants of a package of Go.
+func (p *pkg) findGo() error {
 	paths, err := filepath.Glob(filepath.Join(p.dir, "*.go"))
 	if err != nil {
 		return err
 	}
-	files := map[string][]*mutant{}
 	for _, path := range paths {
 		if !strings.HasSuffix(path, "_test.go") {
-			if files[path], err = goMutants(path, len(p.mutants)+1); err != nil {
+			if p.files[path], err = goMutants(path, len(p.mutants)+1); err != nil {
 				return err
 			}
-			p.mutants = append(p.mutants, files[path]...)
+			p.mutants = append(p.mutants, p.files[path]...)
 		}
 	}
+	return nil
+}
+
+// compileGo makes a test program of the package with all mutants. Mutants that do not compile become unfit.
+func (p *pkg) compileGo() error {
 	for {
 		overlay := map[string]string{filepath.Join(p.dir, "mutant.go"): fmt.Sprintf(chosen, filepath.Base(p.dir))}
-		for path, mutants := range files {
+		for path, mutants := range p.files {
+			var err error
 			if overlay[path], err = schemata(path, mutants); err != nil {
 				return err
 			}

@@ -106,18 +106,24 @@ func init() {
 }
 `
 
-func (p *pkg) compileLua() error {
+// findLua finds the mutants of the scripts.
+func (p *pkg) findLua() error {
 	paths, err := filepath.Glob(filepath.Join(p.dir, "*.lua"))
 	if err != nil {
 		return err
 	}
-	source := edited + "\nvar edited = map[string]*string{\n"
 	for _, path := range paths {
-		own, err := luaMutants(path)
-		if err != nil {
+		if p.files[path], err = luaMutants(path); err != nil {
 			return err
 		}
-		p.mutants = append(p.mutants, own...)
+		p.mutants = append(p.mutants, p.files[path]...)
+	}
+	return nil
+}
+
+func (p *pkg) compileLua() error {
+	source := edited + "\nvar edited = map[string]*string{\n"
+	for path := range p.files {
 		source += fmt.Sprintf("\t%q: &%[1]s,\n", luaVariable(path))
 	}
 	// The file's name puts its init behind the algorithms' inits, which add their templates.

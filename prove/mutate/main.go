@@ -10,6 +10,7 @@
 package main
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"log"
@@ -97,8 +98,40 @@ func main() {
 	}
 }
 
-// prepare compiles the package with its mutants, and reads the known results.
+// find finds the mutants of the package. It returns them by their names, and an error for each entry of explained.txt
+// that does not fit one of them alone.
+func (p *pkg) find() (map[string]*mutant, error) {
+	p.files = map[string][]*mutant{}
+	read := p.findGo
+	if p.dir == scripts {
+		read = p.findLua
+	}
+	if err := read(); err != nil {
+		return nil, err
+	}
+	byName := p.name()
+	var errs []error
+	for _, line := range lines(explained) {
+		name, ok := strings.CutPrefix(line, p.dir+": ")
+		switch {
+		case !ok:
+		case byName[name] == nil:
+			errs = append(errs, fmt.Errorf("%s explains a mutant that is not there, or one of several: %s", explained, line))
+		case byName[name].explained:
+			errs = append(errs, fmt.Errorf("%s explains a mutant twice: %s", explained, line))
+		default:
+			byName[name].explained = true
+		}
+	}
+	return byName, errors.Join(errs...)
+}
+
+// prepare finds the mutants, compiles the package with them, and reads the known results.
 func (p *pkg) prepare() error {
+	byName, err := p.find()
+	if err != nil {
+		return err
+	}
 	if err := os.MkdirAll(p.log+".d", 0o700); err != nil {
 		return err
 	}
@@ -108,15 +141,6 @@ func (p *pkg) prepare() error {
 	}
 	if err := compile(); err != nil {
 		return err
-	}
-	byName := p.name()
-	for _, line := range lines(explained) {
-		if name, ok := strings.CutPrefix(line, p.dir+": "); ok {
-			if byName[name] == nil {
-				return fmt.Errorf("%s explains a mutant that is not there, or one of several: %s", explained, line)
-			}
-			byName[name].explained = true
-		}
 	}
 	for _, line := range lines(p.log) {
 		state, name, _ := strings.Cut(line, " ")

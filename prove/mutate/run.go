@@ -22,6 +22,7 @@ import (
 type pkg struct {
 	dir, log string
 	mutants  []*mutant
+	files    map[string][]*mutant // of each file that has mutants
 	stages   []stage
 }
 
