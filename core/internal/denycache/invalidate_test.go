@@ -37,5 +37,7 @@ func TestInvalidate(t *testing.T) {
 		time.Sleep(ms)
 		rule.Record("k", 1, time.Now(), refusalFor(time.Hour))
 		check(t, rule, "k", 1, true)
+		rule.Invalidate("k") // at the moment of the refused request
+		check(t, rule, "k", 1, false)
 	})
 }

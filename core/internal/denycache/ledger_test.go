@@ -165,6 +165,21 @@ func TestAheadIsNotCached(t *testing.T) {
 	})
 }
 
+// TestOwnLimits: a refusal by limits of a request answers requests with all the same limits alone.
+func TestOwnLimits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		next := &stub{answer: refusalFor(time.Hour)}
+		l := New().Wrap(bound, next)
+		for i, n := range []int64{5, 5, 6} {
+			own := &core.Override{Limits: []core.Limit{core.PerHour(n), core.PerMinute(1)}}
+			l.Take(t.Context(), core.Ask{Key: "k", Cost: 1, Override: own})
+			if want := []int{1, 1, 2}[i]; next.calls != want {
+				t.Errorf("%d requests, %d calls, want %d", i+1, next.calls, want)
+			}
+		}
+	})
+}
+
 // TestReturnAndReset: a return and a reset end the refusals of the client, also if they fail. A reset whose context has
 // ended does nothing.
 func TestReturnAndReset(t *testing.T) {
