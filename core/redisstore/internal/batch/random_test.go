@@ -12,17 +12,20 @@ import (
 )
 
 // TestRandom: whatever callers and servers do, no caller waits for longer than it said, each hears why it has no
-// answer, no call is sent after its deadline, and the queue is sound at all times.
+// answer, no call is sent after its deadline or once its caller has left, and the queue is sound at all times.
 func TestRandom(t *testing.T) {
 	// To two seconds, mostly much less.
 	random := func() time.Duration { return rand.N(time.Duration(2) << rand.N(30)) }
 	hasTime := func(c *testCall) bool { return c.Deadline.IsZero() || time.Now().Before(c.Deadline) }
 	play := func(t *testing.T, inline time.Duration) {
-		var sent sync.Map // requests
+		var sent, left sync.Map // requests, and when their callers left
 		q := New(byCallers(inline, func(batch []*testCall) bool {
 			for _, c := range batch {
 				if sent.Store(c.Request, true); !hasTime(c) {
 					t.Errorf("request %d is sent at its deadline", c.Request)
+				}
+				if at, isLeft := left.Load(c.Request); isLeft && time.Now().After(at.(time.Time)) {
+					t.Errorf("request %d is sent after its caller left", c.Request)
 				}
 			}
 			takes := random()
@@ -51,6 +54,7 @@ func TestRandom(t *testing.T) {
 			_, isSent := sent.Load(request)
 			ok := answer == request // without an error
 			if isLeft(err) {
+				left.Store(request, time.Now())
 				ok = ctx.Err() != nil
 			} else if err != nil {
 				ok = late && errors.Is(err, errLate) && errors.Is(err, errQueued) != isSent
