@@ -80,16 +80,12 @@ func HasCode(err error, codes ...string) bool {
 	return IsReply(err) && slices.Contains(codes, codeOf(err))
 }
 
-// IsCrossSlot reports whether a script has not run because its keys are of several slots, where a cluster or a proxy
-// to one is behind a client for a single server.
-func IsCrossSlot(err error) bool { return HasCode(err, "CROSSSLOT") }
-
-// IsBatchError reports whether nothing has run because the requests came together:
-// their keys are of several slots, or one of the keys is forbidden.
+// IsBatchError reports whether nothing has run because the requests came together: their keys are of several slots, as
+// behind the address of a server there is a cluster, or one of the keys is forbidden.
 func IsBatchError(err error) bool {
 	// NOPERM for a command inside the script may come after some requests were counted: they are not sent again.
 	denied := HasCode(err, "NOPERM") && !strings.Contains(err.Error(), "script")
-	return denied || IsCrossSlot(err)
+	return denied || HasCode(err, "CROSSSLOT")
 }
 
 // NotRun reports whether err says that the server has not run a script.

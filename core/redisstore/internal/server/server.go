@@ -201,13 +201,12 @@ func (s *Server) send(ctx context.Context, cmds []*command) {
 	group.Wait()
 }
 
-// sendAgain sends the commands again that have not run, each by itself, and returns all.
+// sendAgain sends the commands again that have not run, each by itself, and returns all. After an error because
+// requests came together, they get a script each until the next probe.
 func (s *Server) sendAgain(ctx context.Context, cmds []*command) (all []*command) {
 	for _, cmd := range cmds {
 		if len(cmd.calls) > 1 && IsBatchError(cmd.Err()) {
-			if IsCrossSlot(cmd.Err()) { // behind the server is a cluster by now
-				s.shared.shareGeneration.Store(0)
-			}
+			s.shared.shareGeneration.Store(0)
 			singles := encode(ctx, cmd.calls, false)
 			s.send(ctx, singles)
 			all = append(all, singles...)

@@ -212,6 +212,36 @@ func TestEncode(t *testing.T) {
 	}
 }
 
+// TestBatchError: requests that cannot come together are sent by themselves, and so are those that come after them.
+func TestBatchError(t *testing.T) {
+	s, c := newScripted(t, admitted)
+	c.Default.shared.shareGeneration.Store(1)
+	calls := []*call{
+		batch.NewCall[Request, core.Decision](t.Context(), time.Time{}, *newRequest()),
+		batch.NewCall[Request, core.Decision](t.Context(), time.Time{}, *newRequest()),
+	}
+	shared := encode(t.Context(), calls, true)
+	shared[0].SetErr(replyError("CROSSSLOT Keys in request don't hash to the same slot"))
+	all := c.Default.sendAgain(t.Context(), shared)
+	if len(all) != 2 || all[0].Err() != nil || all[1].Err() != nil || len(s.names()) != 2 {
+		t.Errorf("%d commands, of which %v were sent, want 2", len(all), s.names())
+	}
+	if generation := c.Default.shared.shareGeneration.Load(); generation != 0 {
+		t.Errorf("requests may still share a script, in generation %d", generation)
+	}
+}
+
+// TestCommandRead: the reply to a command is a number.
+func TestCommandRead(t *testing.T) {
+	var c Command
+	if err := c.read("5"); err != nil || c.Result != 5 {
+		t.Errorf("got %d, %v, want 5", c.Result, err)
+	}
+	if err := c.read("OK"); !errors.Is(err, script.ErrReply) {
+		t.Errorf("got %v, want %v", err, script.ErrReply)
+	}
+}
+
 // slowReply is a reply that takes a while.
 type slowReply time.Duration
 
