@@ -1,5 +1,7 @@
 package memstore
 
+import "slices"
+
 // count counts cost at every limit, and reports whether there is memory for it. A
 // client without a slot gets one, with the units that the sketch estimates.
 func (c *ledger) count(sh *shard, r *request, all []clientState) bool {
@@ -64,12 +66,7 @@ func (c *ledger) record(sh *shard, r *request, all []clientState) {
 
 // isNewKey reports whether the shard has neither a slot nor an entry for a client.
 func isNewKey(all []clientState) bool {
-	for i := range all {
-		if all[i].slot != nil || all[i].estimate.found {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(all, func(one clientState) bool { return one.slot != nil || one.estimate.found })
 }
 
 // count counts cost at one limit. There is memory for the slot, and for a short

@@ -13,6 +13,9 @@ func (s *Store) locked(sh *shard) int64 {
 	return s.lock(sh)
 }
 
+// free returns the number of slots that are allocated and not in use.
+func (t *table) free() int { return t.layout().slots() - t.n }
+
 // EvictAll evicts every client: what is counted stands in the sketches alone.
 func (s *Store) EvictAll() {
 	for i := range s.shards {

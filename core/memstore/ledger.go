@@ -31,12 +31,7 @@ func (c *ledger) Immediate() {}
 
 // hasIdent reports whether the rule has an ident.
 func (c *ledger) hasIdent(ident uint32) bool {
-	for i := range c.limits {
-		if c.limits[i].ident == ident {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(c.limits, func(l limit) bool { return l.ident == ident })
 }
 
 // Take implements [core.Ledger]. It ignores the context: it waits for nothing.
@@ -178,28 +173,23 @@ func (l *limit) verdict(v window.Verdict, r *request) window.Verdict {
 // limit. Then the client has its earlier units again. Reset ignores the context,
 // since it waits for nothing. As a fallback it is called with a context that has
 // already expired.
-func (c *ledger) Reset(_ context.Context, key string) error {
+func (c *ledger) Reset(_ context.Context, key string) (err error) {
 	h := c.store.hash(key)
 	sh := c.store.shard(h)
 	r := request{hash: h, now: c.store.lock(sh)}
 	defer sh.mu.Unlock()
-	full := false
 	for i := range c.limits {
 		l := &c.limits[i]
 		if s := sh.find(h, l.ident); s != nil {
 			sh.forget(sh.number(s))
 		}
-		p := sh.sketch.estimate(&l.info, h, l.ident, r.now)
 		switch {
-		case p.IsZero():
+		case sh.sketch.estimate(&l.info, h, l.ident, r.now).IsZero():
 		case sh.makeRoom(c, &r, need{slots: 1}):
 			sh.insert(h, l.ident, l.infoNumber).mark(overrides | wasReset)
 		default:
-			full = true
+			err = core.ErrStoreFull
 		}
 	}
-	if full {
-		return core.ErrStoreFull
-	}
-	return nil
+	return err
 }

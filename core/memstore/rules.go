@@ -104,10 +104,7 @@ func (s *Store) register(rule core.Binding, l core.Limit) (identNumber, infoNumb
 // add publishes a list with one more limitInfo and returns its number. r.mu must be
 // held.
 func (r *rules) add(limit window.Limit) uint32 {
-	var list []limitInfo
-	if old := r.infos.Load(); old != nil {
-		list = *old
-	}
+	list := *r.infos.Load()
 	n := uint32(len(list))
 	r.infoNumbers[limit] = n
 	class := r.class(limit.Epoch())

@@ -6,8 +6,8 @@ import (
 )
 
 // shard is a part of the keys under a lock of its own. All limits of a client
-// are in the same shard, so that a decision takes one lock. Every method but
-// addTo needs sh.mu to be held.
+// are in the same shard, so that a decision takes one lock. Every method needs
+// sh.mu to be held.
 type shard struct {
 	// One cache line, up to the list of chunks: most decisions need no other. Each line that is written moves between
 	// processors that decide in turns.
@@ -100,14 +100,8 @@ func (sh *shard) release(keep int) bool {
 // the slot overrides no units of the sketch that still count.
 func (sh *shard) isUnused(at *slot, now int64) bool {
 	b := sh.store.rules.of(at)
-	if !at.count.IsEmpty(b.Limit, now) {
-		return false
-	}
-	if !at.is(overrides) {
-		return true
-	}
-	p := sh.sketch.estimate(b, at.hash, at.ident, now)
-	return p.IsZero()
+	return at.count.IsEmpty(b.Limit, now) &&
+		(!at.is(overrides) || sh.sketch.estimate(b, at.hash, at.ident, now).IsZero())
 }
 
 // sweepSlots is the number of neighbouring slots that a sweep looks at: one each time

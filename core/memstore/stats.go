@@ -45,33 +45,24 @@ func (s *Store) Stats() Stats {
 	if s == nil {
 		return Stats{}
 	}
-	stats := Stats{Bytes: s.max - s.common.Load(), MaxBytes: s.max, Limits: s.rules.count()}
+	stats := Stats{Bytes: s.max - s.common.Load(), MaxBytes: s.max}
+	s.rules.mu.Lock()
+	stats.Limits = int64(len(s.rules.idents))
+	s.rules.mu.Unlock()
 	for i := range s.shards {
-		s.shards[i].addTo(&stats)
+		sh := &s.shards[i]
+		sh.mu.Lock()
+		stats.Bytes -= max(0, s.share-sh.own) // what is unused
+		if sh.sketch == nil {
+			stats.Bytes -= s.sketchBytes
+		}
+		stats.Slots += int64(sh.n)
+		stats.Evictions += sh.events.evictions
+		stats.SketchOnly += sh.events.sketchOnly
+		stats.RefusedEvicted += sh.events.refusedEvicted
+		stats.RefusedNewKeys += sh.events.refusedNewKeys
+		stats.Full += sh.events.full
+		sh.mu.Unlock()
 	}
 	return stats
-}
-
-// addTo adds the numbers of a shard, and subtracts its unused bytes. Unlike the other methods
-// of a shard it locks sh.mu itself.
-func (sh *shard) addTo(stats *Stats) {
-	sh.mu.Lock()
-	defer sh.mu.Unlock()
-	stats.Bytes -= max(0, sh.store.share-sh.own)
-	if sh.sketch == nil {
-		stats.Bytes -= sh.store.sketchBytes
-	}
-	stats.Slots += int64(sh.n)
-	stats.Evictions += sh.events.evictions
-	stats.SketchOnly += sh.events.sketchOnly
-	stats.RefusedEvicted += sh.events.refusedEvicted
-	stats.RefusedNewKeys += sh.events.refusedNewKeys
-	stats.Full += sh.events.full
-}
-
-// count returns the number of limits that have been bound.
-func (r *rules) count() int64 {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return int64(len(r.idents))
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/maphash"
+	"math/bits"
 	"sync/atomic"
 	"time"
 
@@ -100,6 +101,7 @@ func WithClock(now func() time.Time) Option {
 func New(options ...Option) *Store {
 	s := &Store{max: DefaultMaxBytes, base: time.Now(), seed: maphash.MakeSeed()}
 	s.rules.idents, s.rules.infoNumbers = map[hash]uint32{}, map[window.Limit]uint32{}
+	s.rules.infos.Store(new([]limitInfo))
 	s.baseMicros = s.base.UnixMicro()
 	for i, o := range options {
 		if o == nil {
@@ -114,15 +116,9 @@ func New(options ...Option) *Store {
 
 // divide makes the shards and divides the bytes among them.
 func (s *Store) divide() {
-	n, bits := int64(1), 0
-	for n < maxShards && 2*n*bytesPerShard <= s.max {
-		n, bits = 2*n, bits+1
-	}
-	s.shards, s.shift = make([]shard, n), 64-bits
-	s.sketchBytes = cellBytes
-	for 2*s.sketchBytes*n*sketchPart <= s.max {
-		s.sketchBytes *= 2
-	}
+	n := floorPower(max(1, min(maxShards, s.max/bytesPerShard)))
+	s.shards, s.shift = make([]shard, n), 64-bits.TrailingZeros64(uint64(n))
+	s.sketchBytes = floorPower(s.max / n / sketchPart)
 	rest := s.max - n*(shardBytes+s.sketchBytes)
 	s.share = rest / commonPart / n
 	s.largeRing = min(shortRing, s.share/minShortRings)
@@ -131,6 +127,9 @@ func (s *Store) divide() {
 		s.shards[i].store = s
 	}
 }
+
+// floorPower returns the greatest power of two that is at most n.
+func floorPower(n int64) int64 { return 1 << (bits.Len64(uint64(n)) - 1) }
 
 // Bind implements [core.Store].
 func (s *Store) Bind(rule core.Binding) (core.Ledger, error) {

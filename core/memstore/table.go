@@ -68,9 +68,6 @@ func (t *table) layout() (l layout) {
 	return l
 }
 
-// free returns the number of slots that are allocated and not in use.
-func (t *table) free() int { return t.layout().slots() - t.n }
-
 // setLayout changes the layout of the chunks. The slots in use must fit. Slots may move.
 func (t *table) setLayout(to layout) {
 	for i := max(0, min(len(t.chunks), to.chunks)-1); i < max(len(t.chunks), to.chunks); i++ {
