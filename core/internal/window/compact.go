@@ -3,14 +3,14 @@ package window
 // minCompacted is the least number of entries that are merged. The ring of fewer would hardly become shorter.
 const minCompacted = 32
 
-// Compact merges neighbouring entries, so that the ring takes about half of its
-// words, and reports whether it did. A merged entry holds the units of all and
+// compact merges neighbouring entries, so that the ring takes about half of its
+// words. A merged entry holds the units of all and
 // the stamp of the newest, so units may expire later, never earlier. The merged
 // entries hold about equal numbers of units: a log that is compacted many times
 // remains as precise for old units as for new ones.
-func (l *Log) Compact() bool {
+func (l *Log) compact() {
 	if l.entries < minCompacted {
-		return false
+		return
 	}
 	entries := l.entries / 4 // a pair takes two words
 	if l.pairs {
@@ -30,7 +30,4 @@ func (l *Log) Compact() bool {
 		before = l.total(i)
 	}
 	*l = merged
-	return true
 }
-
-func (l *Log) compact() { l.Compact() }

@@ -22,13 +22,14 @@ func TestCompact(t *testing.T) {
 			if seed%2 == 0 {
 				cost += rng.Int64N(3)
 			}
-			stamp := max(now, exact.Newest())
+			stamp := max(now, exact.minStamp(limit))
 			for _, l := range []*Log{&log, &exact} {
 				l.Expire(now - limit.W)
 				l.Push(stamp, cost)
 			}
 			if words := log.Words(); words > 300 || rng.IntN(500) == 0 {
-				if log.Compact() {
+				before := log.entries
+				if log.compact(); log.entries < before {
 					coarsened++
 					if log.Words() > words*7/8 {
 						t.Fatalf("seed %d: %d words became %d", seed, words, log.Words())
@@ -59,10 +60,12 @@ func TestCoarsenFewEntries(t *testing.T) {
 	for i := range int64(minCompacted - 1) {
 		log.Push(i, 1)
 	}
-	if before := log; log.Compact() || log != before {
+	before := log
+	if log.compact(); log != before {
 		t.Errorf("a log of %d entries became %+v", log.entries, log)
 	}
-	if log.Push(minCompacted, 1); !log.Compact() {
+	log.Push(minCompacted, 1)
+	if log.compact(); log.entries >= minCompacted {
 		t.Errorf("a log of %d entries is not coarsened", minCompacted)
 	}
 }
@@ -76,10 +79,10 @@ func TestCoarsenEvenly(t *testing.T) {
 			log.Push(i, cost)
 		}
 		copied := log
-		if copied.Compact(); copied.entries != want {
+		if copied.compact(); copied.entries != want {
 			t.Errorf("of 64 entries of %d units %d are left, want %d", cost, copied.entries, want)
 		}
-		if n := testing.AllocsPerRun(10, func() { copied = log; copied.Compact() }); n != 1 {
+		if n := testing.AllocsPerRun(10, func() { copied = log; copied.compact() }); n != 1 {
 			t.Errorf("%v allocations, want a ring", n)
 		}
 	}

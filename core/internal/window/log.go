@@ -1,6 +1,10 @@
 package window
 
-import "github.com/sashlimit/sash/core"
+import (
+	"sort"
+
+	"github.com/sashlimit/sash/core"
+)
 
 // LogFacts holds the facts of a log of admitted requests that a decision needs. An
 // entry expires when it is a window old.
@@ -41,14 +45,6 @@ func (f LogFacts) Decide(l Limit, now, stamp, cost int64) Verdict {
 	return v
 }
 
-// Newest returns the newest stamp, or 0 if the log is empty.
-func (l *Log) Newest() int64 {
-	if l.entries == 0 {
-		return 0
-	}
-	return l.last
-}
-
 // unitsAt includes expired units that Expire has not dropped.
 func (l *Log) unitsAt(Limit, int64) int64 {
 	if l.pairs {
@@ -57,22 +53,13 @@ func (l *Log) unitsAt(Limit, int64) int64 {
 	return int64(l.entries)
 }
 
-// expired returns the number of entries at cutoff or before.
+// expired returns the number of entries at cutoff or before. Mostly few are expired,
+// so the search begins at the old end, in steps that double.
 func (l *Log) expired(cutoff int64) uint32 {
 	switch {
 	case l.last <= cutoff:
 		return l.entries
-	case l.first > cutoff:
-		return 0
-	}
-	return l.someExpired(cutoff)
-}
-
-// someExpired is expired where some entries are and some are not. Mostly few are,
-// so the search begins at the old end, in steps that double.
-func (l *Log) someExpired(cutoff int64) uint32 {
-	switch {
-	case l.entries == 0:
+	case l.first > cutoff, l.entries == 0:
 		return 0
 	case l.stamp(1) > cutoff:
 		return 1
@@ -112,12 +99,7 @@ func (l *Log) Since(cutoff int64) int64 {
 	return l.before(l.entries) - l.before(l.expired(cutoff))
 }
 
-// Facts returns the facts for a decision on cost at now.
-func (l *Log) Facts(limit Limit, now, cost int64) LogFacts {
-	return l.facts(l.expired(now-limit.W), limit, cost)
-}
-
-// facts is Facts, given the number of expired entries.
+// facts returns the facts for a decision on cost, given the number of expired entries.
 func (l *Log) facts(expired uint32, limit Limit, cost int64) LogFacts {
 	if expired == l.entries {
 		return LogFacts{}
@@ -137,48 +119,46 @@ func (l *Log) facts(expired uint32, limit Limit, cost int64) LogFacts {
 
 // search returns the first i in [lo, hi) for which f holds, or hi.
 func search(lo, hi uint32, f func(uint32) bool) uint32 {
-	for lo < hi {
-		if mid := lo + (hi-lo)/2; f(mid) {
-			hi = mid
-		} else {
-			lo = mid + 1
-		}
-	}
-	return lo
+	return lo + uint32(sort.Search(int(hi-lo), func(i int) bool { return f(lo + uint32(i)) }))
 }
 
-// Push counts cost units at stamp, which is not before Newest, after Expire. If
+// Push counts cost units at stamp, which is not before minStamp, after Expire. If
 // they do not fit, the ring grows to Grown words.
 func (l *Log) Push(stamp, cost int64) {
 	if !l.Fits(cost) {
 		l.move(l.Grown(cost), l.pairs || cost != 1)
 	}
-	l.push(stamp, cost)
+	total := l.before(l.entries) + cost
+	l.last = stamp
+	l.entries++
+	l.put(l.entries-1, stamp, total)
 }
 
-// push is Push where the units fit.
-func (l *Log) push(stamp, cost int64) {
-	l.last = stamp
-	if l.entries++; l.entries == 1 {
+// put writes an entry, with the running total that includes it.
+func (l *Log) put(i uint32, stamp, total int64) {
+	if i == 0 {
 		l.first = stamp
 	}
-	i := l.at(l.entries - 1)
-	switch {
+	switch at := l.at(i); {
 	case l.pairs:
-		total := l.before(l.entries-1) + cost
 		l.units = Round(total)
-		l.ring()[2*i], l.ring()[2*i+1] = stamp, *l.base()+total
+		l.ring()[2*at], l.ring()[2*at+1] = stamp, *l.base()+total
 	case l.words != 0:
-		l.ring()[i] = stamp
+		l.ring()[at] = stamp
 	}
 }
 
 func init() { algorithms[core.SlidingLog] = func(c *Count) algorithm { return &c.log } }
 
-func (l *Log) minStamp(Limit) int64 { return l.Newest() }
+func (l *Log) minStamp(Limit) int64 {
+	if l.entries == 0 {
+		return 0
+	}
+	return l.last
+}
 
 func (l *Log) decide(limit Limit, now, stamp, cost int64) Verdict {
-	return l.Facts(limit, now, cost).Decide(limit, now, stamp, cost)
+	return l.facts(l.expired(now-limit.W), limit, cost).Decide(limit, now, stamp, cost)
 }
 
 func (l *Log) take(limit Limit, now, cost int64) (v Verdict, words int) {
@@ -187,7 +167,7 @@ func (l *Log) take(limit Limit, now, cost int64) (v Verdict, words int) {
 	switch {
 	case !v.Admitted || cost == 0:
 	case l.Fits(cost):
-		l.push(now, cost)
+		l.Push(now, cost)
 	default:
 		words = l.Grown(cost)
 	}
@@ -207,8 +187,8 @@ func (l *Log) isEmpty(limit Limit, now int64) bool { return l.last <= now-limit.
 
 func (l *Log) trim(limit Limit, now int64) {
 	l.Expire(now - limit.W)
-	if l.first <= now-limit.W/2 { // else it may be about to fill again
-		l.Shrink()
+	if l.first <= now-limit.W/2 && l.entries < l.capacity()/4 { // else it may be about to fill again
+		l.move(words(l.entries, l.pairs), l.pairs)
 	}
 }
 

@@ -29,7 +29,9 @@ func (l *Log) audit(t *testing.T) {
 func TestEmptiedLog(t *testing.T) {
 	log := filled(10, 30)
 	log.Expire(39)
-	if log.Newest() != 0 || log.Since(20) != 0 || log.Facts(Limit{N: 5, W: 10}, 30, 1) != (LogFacts{}) {
-		t.Errorf("%d units since 20, the newest at %d", log.Since(20), log.Newest())
+	l := Limit{N: 5, W: 10}
+	want := Verdict{Admitted: true, Remaining: 4, ResetAfter: 10}
+	if v := log.decide(l, 30, 30, 1); log.minStamp(l) != 0 || log.Since(20) != 0 || v != want {
+		t.Errorf("%d units since 20, the newest at %d: %+v", log.Since(20), log.minStamp(l), v)
 	}
 }

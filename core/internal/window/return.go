@@ -16,7 +16,10 @@ func (l *Log) Return(at, units int64) (returned int64) {
 	if begin == end || l.entries-end > ReturnDepth {
 		return 0
 	}
-	before, kept := l.before(begin), begin
+	before, kept, newest := l.before(begin), begin, int64(0)
+	if begin > 0 {
+		newest = l.stamp(begin - 1)
+	}
 	for i := begin; i < l.entries; i++ {
 		stamp, total := l.stamp(i), l.total(i)
 		own := total - before
@@ -27,47 +30,15 @@ func (l *Log) Return(at, units int64) (returned int64) {
 		}
 		if own > 0 {
 			l.put(kept, stamp, total-returned)
-			kept++
+			kept, newest = kept+1, stamp
 		}
 	}
-	l.shorten(begin, kept)
-	return returned
-}
-
-// put writes entry i into the ring, with the running total that includes it. shorten
-// writes the oldest and the newest stamp of the Log.
-func (l *Log) put(i uint32, stamp, total int64) {
-	if l.words == 0 { // the newer of two entries is left
-		l.first = stamp
-		return
-	}
-	i = l.at(i)
-	if !l.pairs {
-		l.ring()[i] = stamp
-		return
-	}
-	l.ring()[2*i], l.ring()[2*i+1] = stamp, *l.base()+total
-}
-
-// shorten keeps only the given number of oldest entries. The caller has put the entries
-// from changed on.
-func (l *Log) shorten(changed, entries uint32) {
-	l.entries = entries
-	if entries == 0 { // no later request has to wait for anything
-		l.last, l.pairs = 0, false
-		return
-	}
-	if l.words == 0 {
-		l.last = l.first
-		return
-	}
-	if changed == 0 {
-		l.first = l.inner(0)
-	}
-	l.last = l.inner(entries - 1)
+	l.entries, l.last = kept, newest
+	l.pairs = l.pairs && kept > 0
 	if l.pairs {
-		l.units = Round(l.total(entries - 1))
+		l.units = Round(l.total(kept - 1))
 	}
+	return returned
 }
 
 func (l *Log) giveBack(_ Limit, at, _, _, units int64) int64 { return l.Return(at, units) }

@@ -14,7 +14,7 @@ func TestLogReturnDepth(t *testing.T) {
 	if n := log.Return(2, 1); n != 1 {
 		t.Errorf("%d returned of an entry with %d newer ones", n, ReturnDepth)
 	}
-	if n := log.Return(log.Newest(), 1); n != 1 {
+	if n := log.Return(log.last, 1); n != 1 {
 		t.Errorf("%d returned of the newest entry", n)
 	}
 	for range ReturnDepth + 2 {

@@ -83,11 +83,6 @@ func (l *Log) stamp(i uint32) int64 {
 	case l.entries - 1:
 		return l.last
 	}
-	return l.inner(i)
-}
-
-// inner returns the stamp of an entry that is neither the oldest nor the newest.
-func (l *Log) inner(i uint32) int64 {
 	i = l.at(i)
 	if l.pairs {
 		i *= 2
@@ -98,12 +93,10 @@ func (l *Log) inner(i uint32) int64 {
 // total returns the units of the i+1 oldest entries together.
 func (l *Log) total(i uint32) int64 {
 	if l.pairs {
-		return l.totalOfPairs(i)
+		return l.ring()[2*l.at(i)+1] - *l.base()
 	}
 	return int64(i) + 1
 }
-
-func (l *Log) totalOfPairs(i uint32) int64 { return l.ring()[2*l.at(i)+1] - *l.base() }
 
 // before returns the running total before entry i.
 func (l *Log) before(i uint32) int64 {
@@ -136,13 +129,6 @@ func (l *Log) Grown(cost int64) int {
 
 // smallRing is the number of words up to which a ring is not shortened.
 const smallRing = 8
-
-// Shrink shortens a ring of which more than three quarters are empty.
-func (l *Log) Shrink() {
-	if l.entries < l.capacity()/4 {
-		l.move(words(l.entries, l.pairs), l.pairs)
-	}
-}
 
 // move copies the entries into a new ring of at least the given words.
 func (l *Log) move(words int, pairs bool) {

@@ -46,8 +46,7 @@ func TestRingMoves(t *testing.T) {
 			t.Errorf("a ring of %d words for 2000 entries of %d units", words, cost)
 		}
 		for i := range int64(2000) {
-			log.Expire(i)
-			log.Shrink()
+			log.trim(Limit{W: 2}, i+2)
 			log.audit(t)
 			if left := 2000 - i - 1; log.Since(0) != left*cost && left < 2000 {
 				t.Fatalf("%d units are left, want %d", log.Since(0), left*cost)
@@ -81,8 +80,7 @@ func TestShrink(t *testing.T) {
 	log := filled(0, 1000)
 	before, quarter := log.Words(), int64(log.capacity()/4)
 	for _, left := range []int64{quarter, quarter - 1} {
-		log.Expire(1000 - left - 1)
-		if log.Shrink(); (log.Words() < before) != (left < quarter) || log.Words() < int(left) {
+		if log.trim(Limit{W: 2}, 1000-left+1); (log.Words() < before) != (left < quarter) || log.Words() < int(left) {
 			t.Errorf("%d entries are left of a ring of %d words: %d words", left, before, log.Words())
 		}
 	}
