@@ -21,7 +21,7 @@ func (c *ledger) Return(_ context.Context, back core.Refund) (int64, error) {
 		l := &c.limits[i]
 		switch s := sh.find(h, l.ident); {
 		case s == nil && sh.sketch.estimate(&l.info, h, l.ident, now).IsZero():
-		case s == nil, s.is(overrides) && !l.info.Timestamped():
+		case s == nil, s.is(overrides) && !l.Algorithm.CanLease():
 			units = 0 // the sketch does not know the time of its units
 		default:
 			units = min(units, s.count.Return(l.info.Limit, back.At.UnixMicro(), now, back.Cost, back.Units))

@@ -212,7 +212,7 @@ func (s *bucket) add(l Limit, stamp, cost int64) {
 	s.set(s.bucket().AsOf(stamp).Take(l, cost))
 }
 
-func (s *bucket) giveBack(l Limit, at, _, cost, units int64) int64 {
+func (s *bucket) giveBack(l Limit, at, cost, units int64) int64 {
 	b, returned := s.bucket().Return(l, at, cost, units)
 	s.set(b)
 	return returned
@@ -277,6 +277,3 @@ func (s *bucket) decideEvicted(p EvictedCount, b *Bound, now, cost int64) Verdic
 }
 
 func (*bucket) restoredWords(EvictedCount, int64) (words int) { return 0 }
-
-// timestamped is false: the Elapsed time of a restored Bucket is not known.
-func (*bucket) timestamped() bool { return false }

@@ -84,18 +84,13 @@ func (c *coarse) check(l Limit, now, stamp, cost int64) Verdict {
 	f := LogFacts{Units: c.first, Oldest: c.oldest(l)}
 	f.Expiring = f.Oldest
 	if excess := l.Excess(f.Units, cost); excess > 0 && cost <= l.N {
-		f.Expiring += c.unitSlot(excess) * l.Slot()
+		i := uint32(0) // the slot of the unit that must expire
+		for excess -= c.in(0); excess > 0; excess -= c.in(i) {
+			i++
+		}
+		f.Expiring += int64(i) * l.Slot()
 	}
 	return f.Decide(l, now, c.stamp(l, stamp), cost)
-}
-
-// unitSlot returns the distance, in slots, from the oldest slot to the slot of the number-th oldest unit.
-func (c *coarse) unitSlot(number int64) (slots int64) {
-	i := uint32(0)
-	for number -= c.in(0); number > 0; number -= c.in(i) {
-		i++
-	}
-	return int64(i)
 }
 
 func (c *coarse) take(l Limit, now, cost int64) (v Verdict, words int) {
@@ -136,7 +131,7 @@ func (c *coarse) add(l Limit, stamp, cost int64) {
 	c.count(c.entries-1, min(cost, maxCount-c.in(c.entries-1)))
 }
 
-func (c *coarse) giveBack(l Limit, at, _, _, units int64) int64 {
+func (c *coarse) giveBack(l Limit, at, _, units int64) int64 {
 	end := l.SlotEnd(at)
 	if end > c.last || end < c.oldest(l) {
 		return 0
@@ -202,5 +197,3 @@ func (*coarse) restoredWords(p EvictedCount, _ int64) int {
 	}
 	return Slots + 1
 }
-
-func (*coarse) timestamped() bool { return true }

@@ -19,7 +19,7 @@ type algorithm interface {
 	take(l Limit, now, cost int64) (v Verdict, words int)
 	prepare(l Limit, now, cost int64) (words int)
 	add(l Limit, stamp, cost int64)
-	giveBack(l Limit, at, now, cost, units int64) int64
+	giveBack(l Limit, at, cost, units int64) int64
 	isEmpty(l Limit, now int64) bool
 	unitsAt(l Limit, now int64) int64
 	trim(l Limit, now int64)
@@ -32,7 +32,6 @@ type algorithm interface {
 	epoch(l Limit) int64
 	decideEvicted(p EvictedCount, b *Bound, now, cost int64) Verdict
 	restoredWords(p EvictedCount, cost int64) (words int)
-	timestamped() bool
 }
 
 // algorithms is the table of algorithms. Each file registers its own.
@@ -49,9 +48,6 @@ var empty Count
 
 // algorithm returns the limit's algorithm, for methods that do not look at a Count.
 func (l Limit) algorithm() algorithm { return empty.of(l.Algorithm) }
-
-// Timestamped reports whether each unit keeps the time of its request or slot.
-func (l Limit) Timestamped() bool { return l.algorithm().timestamped() }
 
 // start returns the start of the fixed window, or of the slot of a CoarseLog, in which a unit of a time is counted. For
 // other algorithms it is the time itself.
@@ -101,7 +97,7 @@ func (c *Count) Return(l Limit, at, now, cost, units int64) int64 {
 	if own.isEmpty(l, now) || own.end(l, at) <= now-l.W {
 		return units
 	}
-	return own.giveBack(l, at, now, cost, units)
+	return own.giveBack(l, at, cost, units)
 }
 
 // IsEmpty reports whether nothing counts at now.

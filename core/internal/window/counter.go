@@ -89,21 +89,6 @@ func decayTime(prev, room, w int64) int64 {
 	return e
 }
 
-// Return takes back units as [Count.Return] does.
-func (c Counter) Return(w, at, now, units int64) (_ Counter, returned int64) {
-	switch i := at / w; {
-	case (i+2)*w <= max(now, c.Start(w)):
-		returned = units // they no longer count
-	case i == c.Index:
-		returned = min(c.Cur, units)
-		c.Cur -= returned
-	case i == c.Index-1:
-		returned = min(c.Prev, units)
-		c.Prev -= returned
-	}
-	return c, returned
-}
-
 // counter is a Counter in the fields of a Log.
 type counter Log
 
@@ -144,8 +129,18 @@ func (s *counter) count(c Counter, cost int64) {
 	s.set(c)
 }
 
-func (s *counter) giveBack(l Limit, at, now, _, units int64) int64 {
-	c, returned := s.counter().Return(l.W, at, now, units)
+func (s *counter) giveBack(l Limit, at, _, units int64) (returned int64) {
+	c := s.counter()
+	switch i := at / l.W; {
+	case i < c.Index-1:
+		return units // they no longer count
+	case i == c.Index-1:
+		returned = min(c.Prev, units)
+		c.Prev -= returned
+	case i == c.Index:
+		returned = min(c.Cur, units)
+		c.Cur -= returned
+	}
 	s.set(c)
 	return returned
 }
@@ -184,8 +179,7 @@ func (*counter) decideEvicted(p EvictedCount, b *Bound, now, cost int64) Verdict
 	v := c.decide(b.Limit, now, now, cost)
 	if v.RetryAfter != 0 && v.RetryAfter != Never && b.Span != b.W {
 		// The fixed window in which the epoch ends and the one after it.
-		last := Counter{}.At(b.End(b.EpochAt(now)), b.W)
-		v.RetryAfter = last.Start(b.W) + 2*b.W - now
+		v.RetryAfter = b.end(b.End(b.EpochAt(now))) + b.W - now
 	}
 	return v
 }
@@ -193,5 +187,3 @@ func (*counter) decideEvicted(p EvictedCount, b *Bound, now, cost int64) Verdict
 func (*counter) evictedUnits(b *Bound, cost int64) (Limit, int64) { return b.Limit, cost }
 
 func (*counter) restoredWords(EvictedCount, int64) (words int) { return 0 }
-
-func (*counter) timestamped() bool { return false }

@@ -216,5 +216,3 @@ func (*Log) restoredWords(p EvictedCount, cost int64) (longest int) {
 	}
 	return words(2, true) // two entries of any cost, and a third
 }
-
-func (*Log) timestamped() bool { return true }

@@ -41,4 +41,4 @@ func (l *Log) Return(at, units int64) (returned int64) {
 	return returned
 }
 
-func (l *Log) giveBack(_ Limit, at, _, _, units int64) int64 { return l.Return(at, units) }
+func (l *Log) giveBack(_ Limit, at, _, units int64) int64 { return l.Return(at, units) }
