@@ -82,15 +82,13 @@ func (l *limit) count(sh *shard, r *request, client *clientState) {
 			s.mark(overrides)
 			s.count.Restore(&l.info.Bound, client.estimate.EvictedCount, r.now)
 		}
-	} else if ring+growth > sh.store.largeRing && growth > 0 && !sh.resizeRing(ring, ring+growth) {
+	} else if ring+growth > sh.store.largeRing && !sh.resizeRing(ring, ring+growth) {
 		s.count.Compact(l.info.Limit)
 		growth = ringBytes(&s.count) - ring
 		sh.resizeRing(ring, ring+growth)
 	}
 	s.count.Add(l.info.Limit, r.now, r.cost)
-	if growth != 0 {
-		sh.resizeRing(ring+growth, ringBytes(&s.count))
-	}
+	sh.resizeRing(ring+growth, ringBytes(&s.count))
 }
 
 // growth drops expired units of a client. It returns the bytes of the ring, and an

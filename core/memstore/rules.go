@@ -122,10 +122,8 @@ func (r *rules) class(w int64) uint8 {
 	if len(r.spans) >= ownClasses && !slices.Contains(r.spans, w) {
 		span = 1 << bits.Len64(uint64(2*w-1))
 	}
-	i := slices.Index(r.spans, span)
-	if i < 0 {
-		i = len(r.spans)
+	if !slices.Contains(r.spans, span) {
 		r.spans = append(r.spans, span)
 	}
-	return uint8(i)
+	return uint8(slices.Index(r.spans, span))
 }

@@ -158,11 +158,8 @@ func (sh *shard) clean(i int, now int64) (removed bool) {
 		sh.forget(i)
 		return true
 	}
-	if ring := ringBytes(&at.count); ring > 0 {
-		at.count.Trim(sh.store.rules.of(at).Limit, now)
-		if left := ringBytes(&at.count); left != ring {
-			sh.resizeRing(ring, left)
-		}
-	}
+	ring := ringBytes(&at.count)
+	at.count.Trim(sh.store.rules.of(at).Limit, now)
+	sh.resizeRing(ring, ringBytes(&at.count))
 	return false
 }
