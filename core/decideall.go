@@ -95,7 +95,7 @@ type pairResult struct {
 // decide decides a pair, and reports whether it is admitted.
 func (p *pairResult) decide(ctx context.Context, l *Limiter, r Request) bool {
 	start, silent := l.sampleTime(), r
-	silent.Silent = true // see report
+	silent.Silent = true // DecideAll reports it
 	p.reservation = newReservation(l, r, l.Decide(ctx, silent))
 	p.elapsed = since(start)
 	return p.reservation.Decision.Allowed

@@ -34,9 +34,9 @@ func newReservation(l *Limiter, r Request, d Decision) *Reservation {
 	res := &Reservation{Decision: d, limiter: l, request: r}
 	if res.isCounted() {
 		res.refundable = r.Cost
-		res.request.Limits = slices.Clone(r.Limits) // Return and Settle need them later
-		for i := range r.Limits {
-			res.request.Limits[i] = r.Limits[i].completeFrom(&l.limits[i])
+		res.request.Limits = nil
+		if r.Limits != nil && r.checkLimits(l.limits, l) == nil { // else those of the rule were counted
+			res.request.Limits = slices.Clone(r.Limits) // Return and Settle need them later
 		}
 	}
 	return res
@@ -73,7 +73,7 @@ func (r *Reservation) Return(ctx context.Context, n int64) (int64, error) {
 }
 
 // claim takes up to n of the units that can be returned, for one caller. left is the number of them before, and
-// unsettled whether Settle was not called before; settle marks it as called.
+// pending whether Settle was not called before; settle marks it as called.
 func (r *Reservation) claim(n int64, settle bool) (units, left int64, pending bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

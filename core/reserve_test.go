@@ -209,6 +209,22 @@ func TestFallbackOverrides(t *testing.T) {
 	}
 }
 
+// TestFallbackWithoutLimits: the fallback decides a request with other limits by those of the rule, and takes its units
+// back by them.
+func TestFallbackWithoutLimits(t *testing.T) {
+	l := limiter(t, core.Config{Store: memory(), OnStoreError: core.Fallback(memory(), 1), Observer: core.Silent,
+		Limits: []core.Limit{core.PerMinute(3)}})
+	for _, limits := range [][]core.Limit{{}, {core.PerMinute(5), core.PerHour(5)}, {core.PerHour(5)}} {
+		r := l.Reserve(ctx, core.Request{Key: "k", Cost: 2, Limits: limits})
+		if d := r.Decision; !d.Allowed || d.Source != core.SourceFallback || !errors.Is(d.Err, core.ErrLimits) {
+			t.Fatalf("%v: %+v", limits, d)
+		}
+		if n, err := r.Return(ctx, 2); n != 2 || err != nil {
+			t.Errorf("%v: %d units came back, %v, want 2", limits, n, err)
+		}
+	}
+}
+
 // TestSettleKeepsLimits: the caller may use the slice of limits for another request.
 func TestSettleKeepsLimits(t *testing.T) {
 	l := limiter(t, core.Config{Store: memory(), Limits: []core.Limit{core.PerHour(10)}})
