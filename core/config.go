@@ -52,7 +52,11 @@ func New(c Config) (*Limiter, error) {
 		c.Observer = newErrorLog(slog.Default, time.Minute)
 	}
 	c.Quiet = slices.Clone(c.Quiet)
-	return build(c, "", c.Limits, new(sync.Map))
+	l, err := build(c, "", c.Limits, new(sync.Map))
+	if err == nil {
+		l.noticeLargeLog()
+	}
+	return l, err
 }
 
 // check checks the Config except for its name, its limits and its policy.
@@ -83,8 +87,8 @@ func Must[T any](v T, err error) T {
 	return v
 }
 
-// build returns a limiter for a checked config with its defaults, and sends a notice about its limits. It checks the
-// limits and the policy. An error has the names of the limiter and the rule.
+// build returns a limiter for a checked config with its defaults. It checks the limits and the policy. An error has the
+// names of the limiter and the rule.
 func build(c Config, rule string, limits []Limit, noticeCodes *sync.Map) (*Limiter, error) {
 	if c.Store == nil {
 		return nil, errors.New("sash: the zero Limiter has no store: make a limiter with core.New")
@@ -95,7 +99,6 @@ func build(c Config, rule string, limits []Limit, noticeCodes *sync.Map) (*Limit
 	if err := l.bindAll(limits); err != nil {
 		return nil, addNames(c.Name, rule, err)
 	}
-	l.noticeLargeLog()
 	return l, nil
 }
 

@@ -61,6 +61,25 @@ func TestLargeLog(t *testing.T) {
 	}
 }
 
+// askingObserver asks the limiter for another at a notice.
+type askingObserver struct {
+	notices
+	limiter *core.Limiter
+}
+
+func (o *askingObserver) Notice(context.Context, core.Notice) {
+	if o.limiter != nil {
+		core.Must(o.limiter.Rule("other", core.PerSecond(1)))
+	}
+}
+
+// TestNoticeMayAsk: an observer may call the limiter whose notice it gets.
+func TestNoticeMayAsk(t *testing.T) {
+	o := &askingObserver{}
+	o.limiter = limiter(t, core.Config{Limits: []core.Limit{core.PerSecond(10)}, Observer: o})
+	core.Must(o.limiter.Rule("large", core.PerHour(1_000_000)))
+}
+
 // TestQuiet: each code can be turned off, for a limiter and its rules, and core.Silent
 // turns all off.
 func TestQuiet(t *testing.T) {

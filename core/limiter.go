@@ -73,25 +73,32 @@ type cacheKey struct {
 const maxCachedLimiters = 1000
 
 // limiterFor returns the limiter that l has made of the same rule and limits, or builds it.
-func (l *Limiter) limiterFor(rule string, limits []Limit, noticeCodes *sync.Map) (*Limiter, error) {
-	key := cacheKey{rule: rule}
-	if copy(key.limits[:], limits) < len(limits) {
-		return build(l.config, rule, limits, noticeCodes)
+func (l *Limiter) limiterFor(rule string, limits []Limit, noticeCodes *sync.Map) (limiter *Limiter, err error) {
+	isNew := false
+	defer func() { // after the Unlock, since the observer may call l
+		if isNew {
+			limiter.noticeLargeLog()
+		}
+	}()
+	key, c := cacheKey{rule: rule}, &l.cache
+	fits := copy(key.limits[:], limits) == len(limits)
+	if fits {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if known := c.limiters[key]; known != nil {
+			return known, nil
+		}
 	}
-	d := &l.cache
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if known := d.limiters[key]; known != nil {
-		return known, nil
+	limiter, err = build(l.config, rule, limits, noticeCodes)
+	isNew = err == nil
+	if !fits || !isNew {
+		return limiter, err
 	}
-	limiter, err := build(l.config, rule, limits, noticeCodes)
-	if d.limiters == nil || len(d.limiters) >= maxCachedLimiters {
-		d.limiters = map[cacheKey]*Limiter{}
+	if c.limiters == nil || len(c.limiters) >= maxCachedLimiters {
+		c.limiters = map[cacheKey]*Limiter{}
 	}
-	if err == nil {
-		d.limiters[key] = limiter
-	}
-	return limiter, err
+	c.limiters[key] = limiter
+	return limiter, nil
 }
 
 // String returns `limiter "api", rule "login"`, or `limiter "api"`.
