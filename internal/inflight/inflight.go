@@ -47,10 +47,18 @@ func (s *Set) Reserve(ctx context.Context, l *core.Limiter, request core.Request
 	held := request
 	held.SilentRefusal = true
 	r := s.reserve(ctx, request.Key, func() *core.Reservation { return l.Reserve(ctx, held) })
+	reported := false
+	defer func() {
+		if !reported && r.Decision.Allowed { // the observer panics
+			_, _ = r.Return(ctx, request.Cost)
+			s.Done(request.Key, true)
+		}
+	}()
 	if !r.Decision.Allowed || request.Silent {
 		request.Peek = r.Decision.Allowed
 		l.Report(ctx, request, r.Decision)
 	}
+	reported = true
 	return r
 }
 

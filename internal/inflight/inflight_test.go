@@ -161,3 +161,22 @@ func TestEvents(t *testing.T) {
 		}
 	})
 }
+
+// TestObserverPanics: if the observer panics at an admission, the units are free again, and no request waits for them.
+func TestObserverPanics(t *testing.T) {
+	l := core.Must(core.New(core.Config{Store: memstore.New(), Limits: []core.Limit{core.PerHour(1)},
+		Observer: core.ObserverFunc(func(_ context.Context, e core.Event) {
+			if e.Peek {
+				panic("broken")
+			}
+		})}))
+	var s Set
+	func() {
+		defer func() { _ = recover() }()
+		s.Reserve(t.Context(), l, core.Request{Key: "k", Cost: 1, Silent: true})
+		t.Error("the observer did not panic")
+	}()
+	if d := l.Allow(t.Context(), "k"); !d.Allowed || len(s.keys) > 0 {
+		t.Errorf("%+v, %d keys, want the unit and no key", d, len(s.keys))
+	}
+}
