@@ -36,7 +36,10 @@ func (s *Server) probeOnce(generation uint64) {
 		return
 	}
 	go func() {
-		if shared, err := s.ShareScripts(context.Background()); err == nil && !shared {
+		switch shared, err := s.ShareScripts(context.Background()); {
+		case IsFailure(err):
+			s.shared.probeGeneration.Store(0) // the next batch tries again
+		case err == nil && !shared:
 			s.config.Notify(notice.FirstKeyProxy, s.addr+": "+proxyText)
 		}
 	}()
@@ -64,11 +67,15 @@ func (s *Server) probe(ctx context.Context) (shared bool, err error) {
 	rule := script.New(s.config.Prefix, core.Binding{Name: "redisstore.probe", Limits: limits},
 		script.Decide(false, limits))
 	name := strconv.FormatUint(rand.Uint64(), 36) + " "
-	calls := make([]*call, batch.MaxBatch)
+	calls, del := make([]*call, batch.MaxBatch), []any{"del"}
 	uses := make([]core.Usage, len(calls))
 	for i := range calls {
-		calls[i] = &call{Request: Request{Ask: core.Ask{Key: name + strconv.Itoa(i), Cost: 1}, Rule: &rule}}
+		key := name + strconv.Itoa(i)
+		calls[i] = &call{Request: Request{Ask: core.Ask{Key: key, Cost: 1}, Rule: &rule}}
+		del = rule.Keys(del, key)
 	}
+	// The first key is that of the script, so that a proxy of that kind deletes them where they are.
+	defer process(ctx, s.via, newCommand(ctx, del, nil))
 	ask := func(shared bool) []*command {
 		cmds := encode(ctx, calls, shared)
 		s.send(ctx, cmds)
@@ -82,12 +89,9 @@ func (s *Server) probe(ctx context.Context) (shared bool, err error) {
 		}
 		return cmds
 	}
-	charged := ask(true)
-	if len(charged) > 1 || err != nil {
+	if charged := ask(true); len(charged) > 1 || err != nil {
 		return false, err
 	}
-	// The first key is that of the script, so that such a proxy deletes them where they are.
-	defer process(ctx, s.via, newCommand(ctx, append([]any{"del"}, charged[0].Args()[3:3+len(calls)]...), nil))
 	for i, c := range calls {
 		c.Request.Cost, c.Request.Usage = 0, uses[i:i+1]
 	}
