@@ -259,8 +259,12 @@ func TestKeyGone(t *testing.T) {
 					t.Errorf("%v, %s: the key holds %s for %v: %v", a, what, dump(t, rdb, c, "k"), ttl, err)
 				}
 			}
-			gone := script.Make(strings.Replace(c.rule.Script.Source, "if admitted and charge and not broken then\n",
-				"if admitted and charge and not broken then\ncall('DEL', KEYS[key + 1])\n", 1))
+			const counting = "if admitted and counts and not broken then\n"
+			gone := script.Make(strings.Replace(c.rule.Script.Source, counting,
+				counting+"call('DEL', KEYS[key + 1])\n", 1))
+			if gone.SHA == c.rule.Script.SHA {
+				t.Fatalf("the script does not say %q", counting)
+			}
 			before := strings.NewReplacer("call('LTRIM', key", "call('DEL', key)\ncall('LTRIM', key",
 				"call('PEXPIRE', key, ttl)", "call('DEL', key)\ncall('PEXPIRE', key, ttl)")
 			back := script.Make(before.Replace(script.Return().Source))
