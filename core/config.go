@@ -136,7 +136,7 @@ func (l *Limiter) bindAll(limits []Limit) (err error) {
 type boundRule struct {
 	limits  []Limit
 	ledger  Ledger
-	mayWait bool // counts is not Immediate: a call may wait for a server
+	mayWait bool // ledger is not Immediate: a call may wait for a server
 }
 
 // bind binds a rule to a store. It returns an error if the store returns neither a Ledger nor an error.

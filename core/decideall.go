@@ -27,9 +27,9 @@ type Pair struct {
 // [Reservation.Return], also if ctx ends; until then they count for other requests. Units stay counted if
 // a return fails, with a notice to the observer, and may stay counted where a store failed.
 //
-// The policy decides a pair whose store fails; then Err is the first such error. Observers get the
-// decisions on pairs with units that stay counted. Without pairs, with a pair without a limiter, or with a charge the
-// error is an [ErrInvalid].
+// The policy decides a pair whose store fails; then Err is the first such error. If all are admitted, observers get
+// each decision, and else the refusals. Without pairs, with a pair without a limiter, or with a charge the error is an
+// [ErrInvalid].
 func DecideAll(ctx context.Context, pairs ...Pair) (d Decision, binding int) {
 	if i, err := checkPairs(pairs); err != nil {
 		return Decision{Err: err}, i

@@ -31,8 +31,8 @@ type Decision struct {
 	At time.Time // of the store, in whole microseconds: the time at which a charged request is counted
 
 	// Err is nil if the store decided and counted; a cached refusal counts as decided. It matches [ErrStore] if the
-	// policy decided, a [Fallback] included. Else the request is refused under any policy: Err matches [ErrInvalid], or
-	// is the error of the caller's context.
+	// policy decided, a [Fallback] included. Else the request is refused under any policy: Err matches [ErrInvalid] or
+	// [ErrKey], or is that of the key function or of the caller's context.
 	Err error
 }
 

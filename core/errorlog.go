@@ -53,7 +53,7 @@ type errorLog struct {
 	log      func() *slog.Logger // called for each line
 	interval time.Duration
 
-	mu      sync.Mutex // guards histories
+	mu      sync.Mutex // guards sources
 	sources map[ruleName]*problemHistory
 }
 

@@ -25,7 +25,7 @@ var (
 	ErrTimeout error = &wrappedError{"sash: no answer within the timeout", context.DeadlineExceeded}
 
 	// No store has decided: the call was malformed, or the key is unknown.
-	ErrInvalid = errors.New("sash: invalid request") // an empty key, a negative cost, or a limiter without limits
+	ErrInvalid = errors.New("sash: invalid request") // such as an empty key, a negative cost, a limiter without limits
 	ErrKey     = errors.New("sash: the key function failed")
 
 	// ErrTooLate is a [context.DeadlineExceeded] too.

@@ -25,8 +25,8 @@ type Limiter struct {
 	cache        limiterCache     // the limiters of Rule and WithLimits
 }
 
-// Rule returns a limiter with limits and counts of its own under the same name, store and policy. Rules
-// of one name share their counts. A rule of a rule is a sibling. It may be called for each request, as WithLimits.
+// Rule returns a limiter with limits and counts of its own under the same name, store and policy. Rules of one name
+// share their counts. A rule of a rule is a sibling. It may be called for each request, as WithLimits.
 func (l *Limiter) Rule(name string, limits ...Limit) (*Limiter, error) {
 	err := checkName("rule", name)
 	if name == "" {
@@ -38,18 +38,17 @@ func (l *Limiter) Rule(name string, limits ...Limit) (*Limiter, error) {
 	return l.limiterFor(name, limits, new(sync.Map))
 }
 
-// WithPolicy returns the same limiter, on the same counts, with another policy; nil means
-// [FailOpen]. It panics on a policy that [New] would refuse.
+// WithPolicy returns the same limiter, on the same counts, with another policy; nil means [FailOpen]. It panics on a
+// policy that [New] would refuse.
 func (l *Limiter) WithPolicy(policy Policy) *Limiter {
 	c := l.config
 	c.OnStoreError = cmp.Or(policy, FailOpen)
 	return Must(build(c, l.rule, l.limits, l.noticeCodes))
 }
 
-// WithLimits returns the same limiter with other limits. One with the name, algorithm and window of
-// one of l's shares its count, by a [Bucket] whatever the window: a client keeps what it has used. It may be called for
-// each request: the same one to four limits give the same limiter, until 1,000 others were made. A store keeps data
-// of all limits.
+// WithLimits returns the same limiter with other limits. One with the name, algorithm and window of one of l's shares
+// its count, by a [Bucket] whatever the window: a client keeps what it has used. It may be called for each request: the
+// same one to four limits give the same limiter, until 1,000 others were made. A store keeps data of all limits.
 func (l *Limiter) WithLimits(limits ...Limit) (*Limiter, error) {
 	if len(limits) == 0 {
 		_, err := checkLimits(limits)
@@ -139,10 +138,10 @@ func (l *Limiter) Charge(ctx context.Context, key string, n int64) Decision {
 	return l.Decide(ctx, Request{Key: key, Cost: n, Charge: true})
 }
 
-// Decide is the general form of Allow, AllowN and Peek.
+// Decide is the general form of Allow, AllowN, Peek and Charge.
 func (l *Limiter) Decide(ctx context.Context, r Request) (d Decision) {
 	start := l.sampleTime()
-	// In one function: a copy of a Decision takes 5 ns.
+	// All of this is one function, since a copy of a Decision takes 5 ns.
 	if err := r.check(ctx, l.limits, l); err != nil {
 		d.Err = err
 	} else if r.Err != nil {
@@ -195,7 +194,7 @@ func (l *Limiter) Reset(ctx context.Context, key string) error {
 // Usage returns the usage of each limit by the client named key, in the order of [Limiter.Limits]. It is
 // not reported to the observer. Leased units are used; a full memstore may return more than was used,
 // never less. The error matches [ErrInvalid] or [ErrStore], or is the context's.
-// With a [Fallback], an ErrStore may come with its own uses.
+// With a [Fallback], an ErrStore may come with the uses of the fallback.
 func (l *Limiter) Usage(ctx context.Context, key string) (uses []Usage, err error) {
 	err = l.withTimeout(ctx, key, func(whole, first context.Context) error {
 		uses, err = l.usage(first, key)

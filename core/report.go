@@ -22,8 +22,8 @@ func (l *Limiter) sampleTime() (start time.Time) {
 	return time.Now()
 }
 
-// Report passes a decision that middleware has made without the limiter to the observer, such as the
-// refusal of a request without a key.
+// Report passes a decision to the observer: one that middleware has made without the limiter, such as the refusal of a
+// request without a key, or one that was kept from the observer, see Request.Silent.
 func (l *Limiter) Report(ctx context.Context, r Request, d Decision) { l.report(ctx, &r, &d, 0) }
 
 // Observed reports whether an observer other than [LogErrors] gets every decision. If not, middleware

@@ -26,10 +26,10 @@ type Request struct {
 	// slice must not change meanwhile. Others are an [ErrLimits].
 	Limits []Limit
 
-	Err error // why the limits or the cost are unknown: the policy decides without a store; see [ErrLimits]
+	Err error // why the limits or the cost are unknown: the policy decides; see [ErrLimits]
 }
 
-// ask returns the request to a store. It has no variable: a copy would take 5 ns.
+// ask returns the request to a store. Its result is no variable, since a copy would take 5 ns.
 func (r *Request) ask(timeout time.Duration) Ask {
 	return Ask{Key: r.Key, Cost: r.Cost, Peek: r.Peek, Override: r.override(), Timeout: timeout}
 }

@@ -25,8 +25,8 @@ type Binding struct {
 	Notice func(code, text string)
 }
 
-// Ledger decides requests by one rule. It is safe for concurrent use. A method returns soon after ctx ends,
-// and but for Take is not called with an ended one.
+// Ledger decides requests by one rule. It is safe for concurrent use. A method returns soon after ctx ends. A context
+// that has ended already comes only with Take, and with Usage and Reset of a fallback.
 type Ledger interface {
 	// Take decides a request, and counts it if every limit admits it and it is no peek.
 	//

@@ -17,8 +17,8 @@ import (
 //
 // It goes on to the next function only after [ErrNoKey] or an empty key, and returns any other error: a failed look-up,
 // or a request with two names ([ErrBadRequest]), is not a client without a name. If no function names the client, the
-// error matches ErrNoKey. It is that of the last function, and the first [*UnauthenticatedError] too, so that a missing
-// API key gets 401.
+// error matches ErrNoKey and the first [*UnauthenticatedError], so that a missing API key gets 401. Its text is that of
+// the last function.
 //
 // A client that leaves out the first name is counted under the second. So each function after the first should be at
 // least as hard to forge.

@@ -23,8 +23,7 @@ import (
 // An address without remaining units is refused for every key, known or not: another answer would confirm a right
 // guess. The error is a [*RefusedError], which package nethttp answers with 429. If verifications in flight in this
 // process hold the rest of the limit, a request waits for them until its context ends, so give verify a timeout. While
-// the store fails, the limiter's policy decides: core.FailOpen calls verify, core.FailClosed refuses with
-// 503.
+// the store fails, the limiter's policy decides: core.FailOpen calls verify, core.FailClosed refuses with 503.
 //
 // Each key costs two round trips to the store; a memstore has none, and counts for its process alone. The observer gets
 // refusals, and each other key as a Peek. The error matches [ErrBadRequest] if address returns no key.

@@ -33,8 +33,8 @@ var ErrBadRequest = errors.New("sash: bad request: the name of the client is amb
 // RefusedError is the error of a [Func] whose own limiter refuses the request, as [APIKey] has one with
 // [LimitFailures]. Find it with [errors.As].
 type RefusedError struct {
-	// Decision is the limiter's refusal. Its Limit is the reached one, also of a fallback, or the zero Limit if the
-	// store failed.
+	// Decision is the limiter's refusal. Its Limit is the limit that was reached, also of a fallback, or the zero Limit
+	// if the store failed.
 	Decision core.Decision
 }
 

@@ -171,8 +171,7 @@ func (l *limit) verdict(v window.Verdict, r *request) window.Verdict {
 // So the Reset of an evicted client holds for as long as the client keeps this
 // slot: it is evicted only if no slot of the sample has used less than its whole
 // limit. Then the client has its earlier units again. Reset ignores the context,
-// since it waits for nothing. As a fallback it is called with a context that has
-// already expired.
+// which may have ended, since it waits for nothing.
 func (c *ledger) Reset(_ context.Context, key string) (err error) {
 	h := c.store.hash(key)
 	sh := c.store.shard(h)

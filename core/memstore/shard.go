@@ -80,8 +80,7 @@ func (sh *shard) forget(i int) {
 	sh.release(chunkSlots / 2)
 }
 
-// release gives back memory beyond the slots in use and keep free ones, and reports
-// whether there was any.
+// release gives back the memory of free slots but for some to keep, and reports whether there was any.
 func (sh *shard) release(keep int) bool {
 	now, to := sh.layout(), layoutOf(sh.n+keep)
 	if to.slots() >= now.slots() {

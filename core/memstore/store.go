@@ -26,13 +26,11 @@ const (
 	maxMaxBytes int64 = maxShards * bytesPerShard << 10 // which an int of 32 bits does not hold
 )
 
-// Store is an in-process [core.Store]. It is safe for concurrent use. A client
-// under one limit takes about 70 bytes, and with a SlidingLog about 9 more per
-// admitted request in the window from the third on, or about 18 per request once a
-// cost is not 1. With a CoarseLog it takes 512 more once requests count in two
-// sixtieths of the window. The length of its key does not matter: keys are kept as
-// 64-bit hashes under a random seed. The first clients take up to 370 bytes each, in a store of the default
-// size all together up to 0.1 MB.
+// Store is an in-process [core.Store]. It is safe for concurrent use. A client under one limit takes about 70 bytes,
+// and with a SlidingLog about 9 more per admitted request in the window from the third on, or about 18 per request once
+// a cost is not 1. With a CoarseLog it takes 512 more once requests count in two sixtieths of the window. The length of
+// its key does not matter: keys are kept as 64-bit hashes under a random seed. The first clients take up to 370 bytes
+// each, in a store of the default size all together up to 0.1 MB.
 type Store struct {
 	max   int64
 	clock func() time.Time

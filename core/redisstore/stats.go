@@ -14,7 +14,7 @@ type Stats struct {
 	BatchRequests uint64 // requests in them
 	LargestBatch  uint64 // requests in the largest one so far
 
-	Scripts   uint64 // scripts given to the Redis client to send, with repetitions
+	Scripts   uint64 // scripts, and deletions of Reset, given to the Redis client to send, with repetitions
 	NoScripts uint64 // replies NOSCRIPT: the server did not know the script and was sent its source
 
 	Refusals          int64  // refusals that are remembered, of at most 32,768; some may have ended

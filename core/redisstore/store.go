@@ -63,9 +63,9 @@ func WithPrefix(prefix string) Option {
 	}
 }
 
-// WithoutDenyCache makes each request ask Redis. Without it a process refuses a client
-// that was refused by itself, by its own clock, and asks once a second: a Reset, a raised
-// limit and a test's clock, as SetTime of miniredis moves it, show up to a second late.
+// WithoutDenyCache makes each request ask Redis. Without this option a process refuses a client that was refused by
+// itself, by its own clock, and asks once a second: a Reset, a raised limit and a test's clock, as SetTime of miniredis
+// moves it, show up to a second late.
 func WithoutDenyCache() Option { return func(s *Store) { s.noDenyCache = true } }
 
 // New returns a store on the client that a program has already: a
@@ -188,7 +188,7 @@ func (s *Store) Close() error {
 }
 
 // maxScripts bounds the scripts that a store caches. Rules may be bound while serving, and of 16 limits alone there are
-// 2^16 scripts.
+// 4^16 scripts.
 const maxScripts = 128
 
 // script returns the script for the limits of a rule. To render one takes most of a millisecond.

@@ -81,7 +81,7 @@ func (r Rule) withLimits(limits []core.Limit) Rule {
 	return r
 }
 
-// canBypass reports whether a request with an override may be admitted while other limits on its counts refuse.
+// canBypass reports whether a request may be admitted while other limits on its counts refuse.
 func (r Rule) canBypass(o *core.Override) bool {
 	return r.counts.mixed.Load() || o != nil && o.Delay == 0
 }
@@ -149,7 +149,8 @@ func (r Rule) Record(client string, cost int64, sent time.Time, answer core.Deci
 }
 
 // isCacheable reports whether answer is a refusal whose numbers are constant until it ends: no other request can be
-// admitted, since nothing remains. A counter's answer to a larger cost changes before that cost passes.
+// admitted, since nothing remains. The answer of a counter or a bucket to a larger cost changes before that
+// cost passes.
 func isCacheable(cost int64, answer *core.Decision) bool {
 	return !answer.Allowed && answer.Remaining == 0 && (cost == 1 || answer.Limit.Algorithm.CanLease())
 }
@@ -166,7 +167,7 @@ func (r Rule) Abandon(client string, cost int64) {
 }
 
 // Invalidate ends the refusals of a client under all rules on the same counts, and those still in flight. It is called
-// after a return, a charge, a reset or an admission by other limits.
+// after a return, a charge, a reset or an admission by other limits, also if one of them fails.
 func (r Rule) Invalidate(client string) {
 	s, hash := r.shard(client)
 	s.mu.Lock()

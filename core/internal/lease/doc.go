@@ -1,5 +1,5 @@
 // Package lease provides a [core.Ledger] that takes units of a busy client's limit ahead of time and spends them
-// without asking the next ledger. It honours Override.Delay and can precede any ledger.
+// without asking the next ledger, which must honor Override.Delay.
 //
 // No window of a limit holds too many units: a lease is counted at its end, all of it at once, so no unit is counted
 // earlier than it is spent. The end of a lease is computed from the time before the request was sent, less a

@@ -3,11 +3,9 @@ package window
 // minCompacted is the least number of entries that are merged. The ring of fewer would hardly become shorter.
 const minCompacted = 32
 
-// compact merges neighbouring entries, so that the ring takes about half of its
-// words. A merged entry holds the units of all and
-// the stamp of the newest, so units may expire later, never earlier. The merged
-// entries hold about equal numbers of units: a log that is compacted many times
-// remains as precise for old units as for new ones.
+// compact merges neighbouring entries, so that the ring takes about half of its words. A merged entry holds the units
+// of all and the stamp of the newest, so units may expire later, never earlier. The merged entries hold about equal
+// numbers of units: a log that is compacted many times remains as precise for old units as for new ones.
 func (l *Log) compact() {
 	if l.entries < minCompacted {
 		return

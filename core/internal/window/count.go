@@ -11,8 +11,8 @@ import "github.com/sashlimit/sash/core"
 type Count struct{ log Log }
 
 // algorithm is a Count as one algorithm reads and changes it. Code outside an algorithm's files calls it through this
-// interface.
-// The methods of Count, Limit and EvictedCount document these methods; the second group does not look at the Count.
+// interface. The methods of Count, Limit and EvictedCount document these methods; the second group does not look at the
+// Count.
 type algorithm interface {
 	minStamp(l Limit) int64
 	decide(l Limit, now, stamp, cost int64) Verdict

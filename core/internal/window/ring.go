@@ -15,9 +15,8 @@ import (
 // The oldest and the newest stamp stand beside the ring as well: most decisions
 // need no others, and do not read the ring. Two entries of cost 1 need no ring.
 //
-// A push drops expired entries; a refused request drops none. So every later
-// stamp is at least a window after the dropped entries, even if the clock steps
-// back in between.
+// A request drops expired entries. Every later stamp is at least a window after
+// them, since the caller's time never runs back.
 type Log struct {
 	first, last int64  // the oldest and the newest stamp; if entries is 0, last is 0 or has expired
 	head        uint32 // the index of the oldest entry

@@ -5,7 +5,8 @@
 // Times are microseconds since the Unix epoch, lengths are microseconds, and
 // costs are units. The range of limits (a window of at most 366 days, at most
 // 2^40 units) and of times (before the year 2255, where microseconds reach
-// 2^53) keeps every intermediate value exact in an int64 and in a double.
+// 2^53) keeps every intermediate value exact in an int64 and in a double, but
+// for products of counters and buckets, which have functions of their own.
 package window
 
 import (

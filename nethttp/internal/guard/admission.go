@@ -12,7 +12,8 @@ import (
 	"github.com/sashlimit/sash/internal/inflight"
 )
 
-// Admission is a request at its handler, whose cost may still change. It is settled after the handler.
+// Admission is a request at its handler, whose cost may still change. With CountWhen or CostAfter it is settled after
+// the handler.
 type Admission struct {
 	guard       *Guard
 	reservation *core.Reservation
@@ -97,7 +98,7 @@ func (a *Admission) serve(w http.ResponseWriter, next func(http.ResponseWriter, 
 }
 
 // update copies the pattern, the path values and the forms that a handler has set from a.request to outer, the request
-// of outer middleware and the server. After a timeout it copies nothing, since they may be reading outer already.
+// of outer middleware and the server. After a timeout it copies nothing, since outer may be read already.
 func (a *Admission) update(outer *http.Request) {
 	if ctx := outer.Context(); ctx.Err() != context.DeadlineExceeded {
 		*outer = *a.request.WithContext(ctx)

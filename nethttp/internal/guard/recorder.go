@@ -11,7 +11,7 @@ import (
 )
 
 // recorder is a ResponseWriter that records the status and the size of a response: that of a handler, if an option
-// needs it, or of a function that writes a refusal. They get the ResponseWriter of wrap.
+// needs it, or of a function that writes a refusal. The handler or function gets the ResponseWriter of wrap.
 type recorder struct {
 	http.ResponseWriter
 	defaultStatus int // of a refusal without a status; 0 for that of net/http
@@ -77,7 +77,7 @@ func (w *recorder) writeDefault() {
 }
 
 // WriteHeader implements http.ResponseWriter. An interim response, 1xx except 101, goes to the innermost
-// ResponseWriter, because those of frameworks and of an http.TimeoutHandler take it for the final one.
+// ResponseWriter, because those of frameworks take it for the final one.
 func (w *recorder) WriteHeader(status int) {
 	if 100 <= status && status < 200 && status != http.StatusSwitchingProtocols {
 		innermost(w.ResponseWriter).WriteHeader(status)

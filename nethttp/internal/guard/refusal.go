@@ -58,7 +58,7 @@ func reasonOf(d *core.Decision) *reason {
 		return overLimit
 	case errors.Is(d.Err, core.ErrKey): // first, since its inner error may match others
 		return checkFailed
-	case errors.Is(d.Err, core.ErrLimits): // so may this one
+	case errors.Is(d.Err, core.ErrLimits): // its inner error may match others too
 		return unavailable
 	case challengeOf(d) != "":
 		return unauthenticated

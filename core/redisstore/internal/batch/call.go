@@ -12,8 +12,8 @@ type Call[Q, A any] struct {
 	Deadline time.Time // zero: none
 	Request  Q
 
-	// settled is set by the server, the timer or the caller. The first of them alone writes what follows and sends
-	// to done.
+	// settled is set by the server, the timer or a caller that leaves. The first of them counts: the server or the
+	// timer writes answer and err, and sends to done.
 	settled atomic.Bool
 	answer  A
 	err     error

@@ -55,7 +55,8 @@ type Queue[Q, A any] struct {
 	calls sync.Pool
 }
 
-// batch is some calls that are served together. The queue's lock guards its fields; Serve alone reads the slice.
+// batch is some calls that are served together. The queue's lock guards its fields, but for inTime and, while Serve
+// runs, the slice: that does not change then.
 type batch[Q, A any] struct {
 	calls  []*Call[Q, A]
 	sentAt time.Time
@@ -67,7 +68,7 @@ type batch[Q, A any] struct {
 func New[Q, A any](config Config[Q, A]) *Queue[Q, A] {
 	q := &Queue[Q, A]{config: config}
 	q.slots.total, q.slots.max = minSlots, cmp.Or(config.MaxSlots, maxSlots)
-	q.workers.wake = make(chan bool, maxSlots) // so that no sender waits with the lock held
+	q.workers.wake = make(chan bool, maxSlots) // so that senders hardly wait with the lock held
 	q.calls.New = func() any {
 		c := &Call[Q, A]{done: make(chan struct{}, 1)}
 		c.own.calls = []*Call[Q, A]{c}
@@ -145,7 +146,7 @@ func (q *Queue[Q, A]) serve(b *batch[Q, A]) {
 
 // Deadline returns when the call to the server for a batch must end: the latest deadline of the callers, or the zero
 // time if one of them has none. A server that has not answered at failAt has failed: that is the earliest deadline of
-// the callers, but not before MinWait has passed. Otherwise one caller with a long deadline in each batch would hide
+// the callers. Neither is before MinWait has passed. Otherwise one caller with a long deadline in each batch would hide
 // from all others that the server does not answer. The zero time is never.
 func (q *Queue[Q, A]) Deadline(batch []*Call[Q, A]) (failAt, end time.Time) {
 	if c := batch[0]; c.inline { // the caller leaves at its deadline

@@ -114,7 +114,7 @@ func (s *slots) adapt(elapsed time.Duration, calls, waiting, slow int) {
 	}
 }
 
-// lostAt returns when a batch that was sent at sentAt is presumed lost: after lostAfter and twice the round trip. Its
+// lostAt returns when a batch that was sent at sentAt is presumed lost: after lostAfter or twice the round trip. Its
 // slot is free then, and later calls do not wait behind it; its own callers may go on waiting. While the server does
 // not answer at all, one batch every lostAfter is presumed lost, so that the server does not come back to a flood.
 // Where newer batches have been answered, a batch does not wait for its turn: the server does answer.

@@ -75,7 +75,7 @@ func expire[Q, A any](calls []*Call[Q, A], err error, now, next time.Time) time.
 	return next
 }
 
-// minTime returns the minTime of two times. A zero time is none: then it returns the other.
+// minTime returns the earlier of two times. A zero time is none: then it returns the other.
 func minTime(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b

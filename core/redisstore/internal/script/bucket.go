@@ -8,8 +8,7 @@ import (
 )
 
 // A bucket is a string of four numbers of a [window.Bucket], of 7, 5, 6 and 6 bytes: Owed, Fraction, Elapsed, and At as
-// a stamp.
-// Under a limit of 7 per minute, a request of cost 3 at 1790000000 and one of cost 1 a second later leave
+// a stamp. Under a limit of 7 per minute, a request of cost 3 at 1790000000 and one of cost 1 a second later leave
 //
 //	00000001fbe652 4924924924 0000000f4240 5bfeda352240
 //

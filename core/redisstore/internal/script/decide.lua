@@ -13,7 +13,7 @@
 --          windows stand in the script; then for a lease how far ahead of TIME it is stamped. Then for each request its
 --          cost, negative to answer without counting, after '!' if it is a charge, which is counted whatever the limits
 --          say, and before that after '+' and its limits if these differ from those of the request before. Costs of 1
---          at the end are left out.
+--          at the end may be left out.
 -- Returns  TIME as 'seconds microseconds', and a part for each request. format.go describes the parts, and the file
 --          of an algorithm, such as log.go, what stands in Redis, with an example of each.
 --
@@ -24,15 +24,15 @@
 -- newest stamp of a log, or the beginning of a counter's window or of a slot, is ahead by more than the allowance (more
 -- than a lease may be), all units that still count do so from now on: a log becomes one entry of TIME, a counter
 -- the count of the window of TIME, a coarse log the slot of TIME. The request is decided by that. A request that
--- charges writes it, even if it is refused: else it would be found anew each time. It deletes the key first, so that a
+-- counts writes it, even if it is refused: else it would be found anew each time. It deletes the key first, so that a
 -- full server takes the rest.
 --
 -- The script needs no struct, bit or cmsgpack, so that it runs on miniredis; nor does it add to texts with leading
 -- zeros, which miniredis takes for octal. It runs in Lua 5.4 too, which other servers have. Numbers are dear as
 -- arguments and in texts: indexes are texts, and the rest stays in bytes. Redis 7.2.0 to 7.2.4 write the number
 -- 100000000 as 1e+8, so that a TTL is a text. Once anything is written, nothing raises an error, so that an error of
--- one request is not its neighbours'. Nor does a server that is full, which still refuses the clients that it knows.
--- Any other error at the first writing is the error of all requests.
+-- one request is not its neighbours'. Nor does a full server raise one for requests that came together: it goes on
+-- refusing the clients that it knows. Any other error at the first writing is the error of all requests.
 
 local call, try, KEYS, ARGV = redis.call, redis.pcall, KEYS, ARGV
 local byte, char = string.byte, string.char

@@ -22,7 +22,7 @@ import (
 // algorithm is how an algorithm counts in Redis. Its own files alone know it.
 type algorithm struct {
 	letter string  // in keys
-	steps  string  // with which the names of its parts begin in Lua, and its name for return.lua
+	steps  string  // its name in return.lua, and the first word of the names of its parts in Lua
 	lua    *string // the file of these parts
 
 	// read reads the facts with which s begins, which is not empty. It returns the rest of s; ok reports whether the

@@ -23,9 +23,9 @@ import (
 //	prefix:{name/rule/client}:l1m0s
 //	prefix:{name/rule/client}:c1h0m0s:hourly
 //
-// All limits of a client under a rule share what stands in braces, and so the
-// hash slot on a cluster. Behind it: the algorithm's letter, the
-// window, and the limit's name if it is not the window's. A bucket has the name alone, b:bucket.
+// All limits of a client under a rule share what stands in braces, and so the hash slot on a cluster. Behind it: the
+// algorithm's letter, the window, and the limit's name if it is not the window's. A bucket has the name alone,
+// b:bucket.
 
 // Rule makes the keys and calls for the requests of one rule.
 type Rule struct {

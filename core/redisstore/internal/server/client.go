@@ -60,8 +60,8 @@ func New(rdb redis.UniversalClient, config Config) *Client {
 	return c
 }
 
-// Do has a request served by the server of its key. It fails at once while the server's breaker is not closed, and when
-// ctx or the deadline ends; a zero deadline is none.
+// Do has a request served by the server of its key. It fails at once while the server's breaker is not closed, and at
+// the end of ctx or at the deadline as [batch.Queue.Do] does; a zero deadline is none.
 func (c *Client) Do(ctx context.Context, deadline time.Time, r *Request) (core.Decision, error) {
 	s := c.Default
 	if c.Single == nil {

@@ -102,8 +102,8 @@ func (s *Server) do(ctx context.Context, deadline time.Time, r *Request) (core.D
 	return core.Decision{}, core.AtStage(core.StageReply, *openErr)
 }
 
-// warm has connections made in the background, if the server answers and is far away: a request might not have the time
-// to wait for one. The probe runs too, since go-redis may have other connections for pipelines.
+// warm has connections made in the background, if a ping takes long and the breaker is closed: a request might not have
+// the time to wait for one. The probe runs too, since go-redis may have other connections for pipelines.
 func (s *Server) warm() {
 	generation, err := s.breaker.start()
 	if err != nil {
@@ -149,7 +149,7 @@ func (s *Server) ask(calls []*call, generation uint64) (inTime bool) {
 	if failure != nil {
 		failure = a.hint(failure)
 	}
-	a.report(failure)
+	a.report(failure) // now, since the next commands may go to other servers
 	if missed {
 		cmds = s.sendAgain(a, cmds)
 	}
@@ -187,7 +187,7 @@ func summarize(cmds []*command) (failure error, missed bool) {
 func (s *Server) send(ctx context.Context, cmds []*command) {
 	s.Scripts.Add(uint64(len(cmds)))
 	via := s.via
-	if s.node == nil {
+	if s.node == nil { // without a deadline through the user's client, with its timeouts
 		via = s.within(ctx)
 	}
 	if _, ok := via.(*redis.Client); ok || len(cmds) == 1 {

@@ -18,7 +18,7 @@ type transport struct {
 
 	cluster *redis.ClusterClient // RDB, if it is one
 
-	Scripts, NoScripts              atomic.Uint64 // that were sent, and that a server did not know
+	Scripts, NoScripts              atomic.Uint64 // see redisstore.Stats
 	Batches, Requests, LargestBatch atomic.Uint64
 }
 
