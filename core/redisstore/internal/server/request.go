@@ -74,6 +74,7 @@ func encode(ctx context.Context, calls []*call, shared bool) (cmds []*command) {
 	return encodeGroups(ctx, calls, shared)
 }
 
+// encodeGroups is encode for several requests.
 func encodeGroups(ctx context.Context, calls []*call, shared bool) (cmds []*command) {
 	var groups [][]*call
 	for _, c := range calls {
