@@ -14,7 +14,8 @@ import (
 // counts in memory; for redis_rate, which has none, its own.
 var sources = map[string][]string{
 	"sash log": {
-		"github.com/sashlimit/sash/nethttp", "github.com/sashlimit/sash/keyfuncs", "github.com/sashlimit/sash/core/memstore",
+		"github.com/sashlimit/sash/nethttp", "github.com/sashlimit/sash/keyfuncs",
+		"github.com/sashlimit/sash/core/memstore",
 	},
 	"httprate": {"github.com/go-chi/httprate"},
 	"ulule": {

@@ -144,7 +144,8 @@ func TestChoosing(t *testing.T) {
 		says(t, string(page), row)
 	}
 	if len(compared) != len(core.Algorithms())+1 {
-		t.Errorf("%d algorithms are compared, want the %d of core and fixed windows", len(compared), len(core.Algorithms()))
+		t.Errorf("%d algorithms are compared, want the %d of core and fixed windows",
+			len(compared), len(core.Algorithms()))
 	}
 	for i, name := range []string{"log", "coarse", "counter", "fixed", "bucket"} {
 		if name != "fixed" && !strings.Contains(readme(t), compared[i].name) {

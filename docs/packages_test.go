@@ -22,8 +22,9 @@ func comments(t *testing.T) (found []comment) {
 		if err != nil {
 			return err
 		}
+		skipped := []string{"internal", "examples", "bench", "testdata"}
 		if name := entry.Name(); entry.IsDir() && path != ".." &&
-			(strings.HasPrefix(name, ".") || slices.Contains([]string{"internal", "examples", "bench", "testdata"}, name)) {
+			(strings.HasPrefix(name, ".") || slices.Contains(skipped, name)) {
 			return fs.SkipDir
 		}
 		if !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {

@@ -119,7 +119,8 @@ func startProxies(t *testing.T, proxies []proxy) (exited chan error) {
 		},
 		"caddy": func(config string) *exec.Cmd {
 			config = "{\n\tadmin off\n\tauto_https off\n}\n" + config
-			return exec.Command(program(t, "caddy"), "run", "--adapter", "caddyfile", "--config", file("Caddyfile", config))
+			return exec.Command(program(t, "caddy"), "run", "--adapter", "caddyfile",
+				"--config", file("Caddyfile", config))
 		},
 	}
 	exited = make(chan error, len(text))

@@ -90,7 +90,8 @@ func TestModules(t *testing.T) {
 // What it compiles is asked by TestDependencies of adaptertest.
 func TestGraphOfAProgram(t *testing.T) {
 	dir := t.TempDir()
-	write(t, filepath.Join(dir, "go.mod"), "module program\n\ngo 1.26.0\n\nrequire github.com/sashlimit/sash v0.0.0\n\n"+
+	write(t, filepath.Join(dir, "go.mod"), "module program\n\ngo 1.26.0\n\n"+
+		"require github.com/sashlimit/sash v0.0.0\n\n"+
 		"replace github.com/sashlimit/sash => "+absolute(t, "..")+"\n")
 	write(t, filepath.Join(dir, "main.go"), `package main
 

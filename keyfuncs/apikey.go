@@ -25,9 +25,9 @@ const apiKeyBytes = 16
 // is called for each request, with the request's context and by many goroutines at once, so it should look in memory. A
 // key that is unknown names no client, and [First] goes on to the next function.
 //
-// With First and the address behind APIKey, the limit of the address does not limit guesses: when it is used up, a wrong
-// key gets 429 and the right one 200. Give [LimitFailures], or put a guard outside that counts every request by its
-// address.
+// With First and the address behind APIKey, the limit of the address does not limit guesses: when it is used up, a
+// wrong key gets 429 and the right one 200. Give [LimitFailures], or put a guard outside that counts every request by
+// its address.
 //
 // The error is an [*UnauthenticatedError], which matches ErrNoKey, if the request has no API key or an unknown one. It
 // matches [ErrBadRequest] if the header or Authorization comes in more than one line or has more than 8 KiB, if header

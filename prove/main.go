@@ -34,7 +34,8 @@ var apart = map[string]bool{"Soak": true, "Fuzz": true} // run by their names al
 var parts = []part{
 	{"Worlds", "go test -count=1 -timeout 20m -v -run TestSmallWorlds ./core/internal/window -args -long\n" +
 		"go test -count=1 -timeout 20m -v -run TestSmallWorlds ./core/memstore -args -long\n" +
-		"go test -count=1 -timeout 20m -v -run TestSmallWorlds ./core/redisstore/internal/script -args -long", "", proved},
+		"go test -count=1 -timeout 20m -v -run TestSmallWorlds ./core/redisstore/internal/script -args -long",
+		"", proved},
 	{"Adversary", "go test -count=1 -timeout 20m -v -run ^TestAdversary$ ./core/internal/window -args -long", "",
 		proved},
 	{"Linear", "go -C prove test -count=1 -timeout 20m -v -run ^TestLinearizable$ . -args -for 60s -seed SEED",

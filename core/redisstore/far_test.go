@@ -215,7 +215,8 @@ func startTLS(t testing.TB) (server *redistest.Server, addr string, client *tls.
 		"--tls-key-file", files)
 	own := tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 	return server, "127.0.0.1:" + port, &tls.Config{
-		RootCAs: roots, Certificates: []tls.Certificate{own}, ServerName: "redis.internal", MinVersion: tls.VersionTLS12,
+		RootCAs: roots, Certificates: []tls.Certificate{own}, ServerName: "redis.internal",
+		MinVersion: tls.VersionTLS12,
 	}
 }
 

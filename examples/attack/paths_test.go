@@ -54,7 +54,8 @@ func health() []string {
 }
 
 var get, post, methods = []string{"GET"}, []string{"POST"}, []string{
-	"POST", "PUT", "DELETE", "PATCH", "TRACE", "PROPFIND", "M-SEARCH", "BREW", "get", "Get", "head", "GETS", "GE", "PRI",
+	"POST", "PUT", "DELETE", "PATCH", "TRACE", "PROPFIND", "M-SEARCH", "BREW", "get", "Get", "head",
+	"GETS", "GE", "PRI",
 }
 
 var paths = []attack{

@@ -45,7 +45,8 @@ func TestIETFParses(t *testing.T) {
 		if c == '"' || c == '\\' {
 			continue // core.New refuses them
 		}
-		large := core.Per(core.MaxCounterRequests, core.MaxWindow).Using(core.SlidingCounter).Named("a" + string(c) + "b")
+		large := core.Per(core.MaxCounterRequests, core.MaxWindow).Using(core.SlidingCounter)
+		large = large.Named("a" + string(c) + "b")
 		limits := []core.Limit{core.PerSecond(1).Named("second"), large}
 		if _, err := core.New(core.Config{Store: memstore.New(), Limits: limits}); err != nil {
 			t.Fatal(err)

@@ -53,7 +53,8 @@ func StartSentinel(tb testing.TB, replicas, sentinels int) *Sentinel {
 		}
 		// With the defaults, a sentinel needs seconds to find the others, and rests for 30 s (tilt) after a busy
 		// machine has delayed it.
-		return s.sentinels[i].runCommand("SENTINEL DEBUG INFO-PERIOD 500 PING-PERIOD 200 ASK-PERIOD 200 PUBLISH-PERIOD 200 " +
+		return s.sentinels[i].runCommand("SENTINEL DEBUG INFO-PERIOD 500 PING-PERIOD 200 ASK-PERIOD 200 " +
+			"PUBLISH-PERIOD 200 " +
 			"TILT-PERIOD 1000")
 	})
 	s.WaitOK(tb)

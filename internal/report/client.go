@@ -46,7 +46,7 @@ func ClientKey(named url.Values) (string, error) {
 		if key := keyfuncs.HeaderKey(name, text); key != "" {
 			return key, nil
 		}
-		return "", fmt.Errorf("header %.60q names no client: give the name of the header and a value of at most 8 KiB, "+
+		return "", fmt.Errorf("header %.60q names no client: give the header's name and a value of at most 8 KiB, "+
 			"such as X-Tenant=acme", value)
 	case "api-key-id":
 		return keyfuncs.APIKeyKey(value), nil

@@ -44,8 +44,10 @@ var others = map[token.Token][]token.Token{
 	token.LSS: {token.LEQ, token.GEQ}, token.LEQ: {token.LSS, token.GTR},
 	token.GTR: {token.GEQ, token.LEQ}, token.GEQ: {token.GTR, token.LSS},
 	token.EQL: {token.NEQ}, token.NEQ: {token.EQL},
-	token.ADD: {token.SUB}, token.SUB: {token.ADD}, token.MUL: {token.QUO}, token.QUO: {token.MUL}, token.REM: {token.MUL},
-	token.SHL: {token.SHR}, token.SHR: {token.SHL}, token.AND: {token.OR}, token.OR: {token.AND}, token.XOR: {token.AND},
+	token.ADD: {token.SUB}, token.SUB: {token.ADD},
+	token.MUL: {token.QUO}, token.QUO: {token.MUL}, token.REM: {token.MUL},
+	token.SHL: {token.SHR}, token.SHR: {token.SHL},
+	token.AND: {token.OR}, token.OR: {token.AND}, token.XOR: {token.AND},
 	token.INC: {token.DEC}, token.DEC: {token.INC},
 	token.ADD_ASSIGN: {token.SUB_ASSIGN, token.ASSIGN}, token.SUB_ASSIGN: {token.ADD_ASSIGN, token.ASSIGN},
 	token.MUL_ASSIGN: {token.ASSIGN}, token.OR_ASSIGN: {token.ASSIGN}, token.XOR_ASSIGN: {token.ASSIGN},
@@ -124,7 +126,8 @@ func removals(list []ast.Stmt) (all []edit) {
 			if s.Tok == token.DEFINE {
 				continue
 			}
-		case *ast.ExprStmt, *ast.IncDecStmt, *ast.GoStmt, *ast.DeferStmt, *ast.SendStmt, *ast.ReturnStmt, *ast.BranchStmt:
+		case *ast.ExprStmt, *ast.IncDecStmt, *ast.GoStmt, *ast.DeferStmt, *ast.SendStmt, *ast.ReturnStmt,
+			*ast.BranchStmt:
 		default:
 			continue
 		}
@@ -154,7 +157,8 @@ func goMutants(path string, number int) (all []*mutant, err error) {
 		}
 		call, end := "func()", "()\nreturn\n"
 		if r := f.Type.Results; r != nil {
-			call, end = "return func() "+string(source[files.Position(r.Pos()).Offset:files.Position(r.End()).Offset]), "()\n"
+			results := source[files.Position(r.Pos()).Offset:files.Position(r.End()).Offset]
+			call, end = "return func() "+string(results), "()\n"
 		}
 		ast.Inspect(f.Body, func(n ast.Node) bool {
 			for _, e := range edits(n) {

@@ -116,7 +116,8 @@ func (p *pkg) find() (map[string]*mutant, error) {
 		switch {
 		case !ok:
 		case byName[name] == nil:
-			errs = append(errs, fmt.Errorf("%s explains a mutant that is not there, or one of several: %s", explained, line))
+			errs = append(errs, fmt.Errorf("%s explains a mutant that is not there, or one of several: %s",
+				explained, line))
 		case byName[name].explained:
 			errs = append(errs, fmt.Errorf("%s explains a mutant twice: %s", explained, line))
 		default:

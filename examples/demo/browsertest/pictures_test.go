@@ -18,8 +18,8 @@ func TestPictures(t *testing.T) {
 	p := open(t, *redisURL)
 	p.run(chromedp.EmulateViewport(752, 1000, chromedp.EmulateScale(2)))
 	p.middle()
-	p.run(chromedp.Evaluate(`document.querySelectorAll("#lanes article ~ article ~ article, #status, #look, #replicas, " +
-		"#choose, .sums, .legend span:has(.plan, .lost)").forEach((e) => { e.hidden = true; })`, nil))
+	p.run(chromedp.Evaluate(`document.querySelectorAll("#lanes article ~ article ~ article, #status, #look, " +
+		"#replicas, #choose, .sums, .legend span:has(.plan, .lost)").forEach((e) => { e.hidden = true; })`, nil))
 	p.take("demo", "#lanes")
 }
 

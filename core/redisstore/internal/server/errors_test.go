@@ -41,12 +41,13 @@ func TestAnswers(t *testing.T) {
 		separate = "separate" // nothing has run: each request goes again alone
 	)
 	const ( // of hints
-		none, rights, master, replicas = "", "the ACL user may not", "give the master's address", "min-replicas-to-write"
-		moved                          = "redis.NewClusterClient"
-		full, password, wrong          = "raise maxmemory", "asks for a password", "the user name or the password"
+		none, rights          = "", "the ACL user may not"
+		master, replicas      = "give the master's address", "min-replicas-to-write"
+		moved                 = "redis.NewClusterClient"
+		full, password, wrong = "raise maxmemory", "asks for a password", "the user name or the password"
 	)
 	const (
-		old1 = "@user_script: 204: "                                         // of pcall in Redis 5.0 to 6.2 and KeyDB 6.3
+		old1 = "@user_script: 204: "                                         // of pcall in Redis 5.0 to 6.2, KeyDB 6.3
 		old2 = "ERR Error running script (call to f_a1): @user_script:204: " // of an error that a script raises there
 		new1 = " script: a1b2c3, on @user_script:204."                       // from Redis 7.0 on, and of Valkey
 	)
