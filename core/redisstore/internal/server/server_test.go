@@ -231,25 +231,6 @@ func TestBatchError(t *testing.T) {
 	}
 }
 
-// TestProbeAgain: a probe that has failed since the server did not answer runs again; one that got an answer does not.
-func TestProbeAgain(t *testing.T) {
-	for _, answers := range []bool{false, true} {
-		synctest.Test(t, func(t *testing.T) {
-			s, c := newScripted(t)
-			if answers {
-				s.replies = []any{replyError("NOPERM this user has no permissions")}
-			}
-			c.Default.shared.mayProbe = true
-			c.Default.probeOnce(0)
-			time.Sleep(2 * probeTimeout)
-			if ran := c.Default.shared.probeGeneration.Load() > 0; ran != answers {
-				t.Errorf("answers: %v: the probe has run: %v", answers, ran)
-			}
-			time.Sleep(time.Hour)
-		})
-	}
-}
-
 // TestCommandRead: the reply to a command is a number.
 func TestCommandRead(t *testing.T) {
 	var c Command

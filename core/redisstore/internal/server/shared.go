@@ -30,16 +30,14 @@ const proxyText = "behind this address is a proxy that sends a script to the ser
 	"which is exact, but slower: give the address of one server, or of all by redis.NewClusterClient or " +
 	"redis.NewRing, or redisstore.WithoutSharedScripts to say that it is meant so"
 
-// probeOnce runs the probe in the background, unless it has run in this generation of the breaker.
+// probeOnce runs the probe in the background, unless it has run in this generation of the breaker. It is not repeated
+// after an error either: a proxy may close the connection at the script of a probe.
 func (s *Server) probeOnce(generation uint64) {
 	if !s.shared.mayProbe || s.shared.probeGeneration.Swap(generation+1) == generation+1 {
 		return
 	}
 	go func() {
-		switch shared, err := s.ShareScripts(context.Background()); {
-		case IsFailure(err):
-			s.shared.probeGeneration.Store(0) // the next batch tries again
-		case err == nil && !shared:
+		if shared, err := s.ShareScripts(context.Background()); err == nil && !shared {
 			s.config.Notify(notice.FirstKeyProxy, s.addr+": "+proxyText)
 		}
 	}()
