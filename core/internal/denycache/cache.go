@@ -166,7 +166,7 @@ func (r Rule) Abandon(client string, cost int64) {
 	}
 }
 
-// Invalidate ends the refusals of a client under all rules on the same counts, and those still in flight. It is called
+// Invalidate ends the refusals of a client under all rules on the same counts, also the ones in flight. It is called
 // after a return, a charge, a reset or an admission by other limits, also if one of them fails.
 func (r Rule) Invalidate(client string) {
 	s, hash := r.shard(client)

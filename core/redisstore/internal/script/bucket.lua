@@ -1,7 +1,7 @@
 -- The parts of decide.lua and return.lua for a bucket; bucket.go describes its value.
 
 -- A function that returns the quotient and the remainder of a * b / c, where the product may be above 2^53. b is below
--- 2^42, and c is 2^45 at most. It is a long division by digits of b with 7 bits, so every number stays below 255 * 2^45.
+-- 2^42, and c is 2^45 at most. It is a long division by digits of b with 7 bits, so numbers stay below 255 * 2^45.
 {{define "bucket mulDiv" -}}
 local function mulDiv(a, b, c)
   local laps, whole, rest, scale = math.floor(a / c), 0, 0, 34359738368
@@ -18,8 +18,8 @@ local function mulDiv(a, b, c)
 end
 {{- end}}
 
--- numerator returns the least k for which k / n is at least the fraction, in 2^-40; it may be n. used returns the number
--- of units that are owed, in whole or in part.
+-- numerator returns the least k for which k / n is at least the fraction, in 2^-40; it may be n. used returns the
+-- number of units that are owed, in whole or in part.
 {{define "bucket used" -}}
 {{template "bucket mulDiv" .}}
 local function numerator(fraction, n)

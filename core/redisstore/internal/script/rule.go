@@ -173,7 +173,7 @@ func EvalArgs(requests []Request) []any {
 	return args
 }
 
-// appendCosts appends what the requests cost, and the limits of those whose rule is another than the one before.
+// appendCosts appends the costs of the requests, and before each change of the rule the limits of the next one.
 func appendCosts(args []any, requests []Request) []any {
 	for i, q := range requests {
 		if i > 0 && q.Rule != requests[i-1].Rule {

@@ -212,7 +212,7 @@ func ruleVariables(lease bool, limits []core.Limit) variables {
 	return rule
 }
 
-// limitVariables returns those of the rule with the variables of limit n of all.
+// limitVariables returns the variables of the rule and of limit n of all.
 func limitVariables(rule variables, n, all int, l core.Limit) variables {
 	v := maps.Clone(rule)
 	v["N"] = strconv.Itoa(n)

@@ -38,7 +38,7 @@ const (
 )
 
 // breaker keeps requests from waiting for a server that has been failing. After maxFailures in a row it is open. Then
-// one request at a time is sent as a probe, and nobody waits for it; a probe that succeeds closes the breaker.
+// one request at a time is sent as a probe, and no caller waits for it; a probe that succeeds closes the breaker.
 type breaker struct {
 	// openErr is the error of a request while the breaker is not closed, and names the latest failure. It is nil while
 	// the breaker is closed.
